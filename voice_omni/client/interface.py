@@ -1,0 +1,130 @@
+"""What transports and sessions see of the pipeline: open a reply, feed it sound, read its events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from voice_omni.proto.errors import ErrorInfo
+
+Samples = NDArray[np.float32]
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One earlier message of the conversation, as text."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One reply to generate, before it has an id and a route.
+
+    ``messages`` is the conversation so far, oldest first. With ``input="speech"`` the person's turn is streamed in
+    as audio and comes after them. ``input="speak"`` speaks ``text`` and asks no thinker. ``instructions`` None means
+    the pipeline's own system prompt.
+    """
+
+    input: Literal["speech", "text", "speak"] = "speech"
+    output: Literal["audio", "text"] = "audio"
+    messages: tuple[Message, ...] = ()
+    text: str = ""
+    instructions: str | None = None
+    voice: str | None = None
+    speed: Annotated[float, msgspec.Meta(ge=0.25, le=4.0)] | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0.0, le=2.0)] | None = None
+    max_output_tokens: Annotated[int, msgspec.Meta(ge=1, le=4096)] | None = None
+    seed: int | None = None
+    session_id: str | None = None
+    utterance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """What the person is understood to have said so far; replaces the one before it."""
+
+    text: str
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AudioDelta:
+    """Sound of the answer: float32 ``[samples]``, mono, [-1, 1], at the client's ``output_sample_rate``.
+
+    ``marks``: ``(offset, text)``, the text whose speech begins so many samples after the start of this chunk.
+    """
+
+    samples: Samples
+    marks: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StageTiming:
+    """Moments of one request at one stage, seconds on the host's monotonic clock; None where nothing happened."""
+
+    opened: float
+    input_ended: float | None
+    first_output: float | None
+    finished: float
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The reply is complete. ``finish_reason`` tells why its text ended."""
+
+    finish_reason: Literal["stop", "length"] = "stop"
+    input_tokens: int = 0
+    output_tokens: int = 0
+    timings: Mapping[str, StageTiming] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The reply ended early; nothing follows. ``code`` ``no_speech``: the input held no words."""
+
+    error: ErrorInfo
+
+
+ReplyEvent = Transcript | TextDelta | AudioDelta | Done | Failed
+
+
+class Reply(Protocol):
+    """One reply in flight. Iterating it ends after ``Done`` or ``Failed``; an aborted reply just ends.
+
+    Taking an event returns the credit of its chunk: a consumer that stops reading pauses the stages behind it.
+    """
+
+    request_id: str
+
+    async def send_audio(self, samples: Samples) -> None:
+        """The person's sound, float32 mono at ``input_sample_rate``; waits while the pipeline is behind."""
+        ...
+
+    async def end_audio(self) -> None: ...
+
+    def __aiter__(self) -> AsyncIterator[ReplyEvent]: ...
+
+    async def abort(self) -> None:
+        """Stop it everywhere. The iteration ends at once; returns when every stage has acknowledged."""
+        ...
+
+
+class VoiceClient(Protocol):
+    """Opens replies on a running pipeline."""
+
+    input_sample_rate: int
+    output_sample_rate: int
+
+    async def open(self, request: GenerateRequest) -> Reply:
+        """Raises :class:`~voice_omni.proto.errors.OmniError`: ``overloaded`` (retryable), ``unsupported_route``."""
+        ...

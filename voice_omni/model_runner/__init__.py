@@ -1,0 +1,1 @@
+"""The interfaces that a model package implements, one per kind of scheduler."""

@@ -1,0 +1,1 @@
+"""The stage graph and what runs it: declaration, placement, coordinator, stages, processes and their supervisor."""

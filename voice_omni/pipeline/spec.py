@@ -1,0 +1,66 @@
+"""How a model package declares its pipeline: once, as data, without saying where anything runs.
+
+A *payload edge* carries one result, when the stage before has finished. A *stream edge* carries chunks while it
+works, bounded by credits. A *route* is the subset of the stages that one kind of request runs through; the edges are
+those of the pipeline whose both ends lie in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+SchedulerKind = Literal["simple", "omni", "code2wav"]
+
+
+@dataclass(frozen=True, slots=True)
+class StageSpec:
+    """One stage.
+
+    ``runner`` is ``"package.module:function"``; it is imported and called in the stage's own process as
+    ``function(StageContext)`` and returns the runner that the scheduler kind asks for (for ``omni``: a tuple of
+    runner and engine). ``options`` is the msgspec Struct class with the stage's own settings and their defaults.
+    ``terminal``: its chunks and its result go to the client. ``input_stream``: the client streams chunks into it.
+    """
+
+    name: str
+    scheduler: SchedulerKind
+    runner: str
+    options: type[Any]
+    payload_to: tuple[str, ...] = ()
+    stream_to: tuple[str, ...] = ()
+    terminal: bool = False
+    input_stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSpec:
+    """A model's stages and routes. ``routes`` maps a kind of request to the names of its stages.
+
+    The routes that the server asks for by name: ``speech`` (audio in, spoken answer), ``text`` (messages in, spoken
+    answer), ``speech_text`` and ``text_text`` (written answers), ``speak`` (text in, its speech out) and
+    ``transcribe``. A pipeline has those that it can do.
+    """
+
+    name: str
+    description: str
+    stages: tuple[StageSpec, ...]
+    routes: Mapping[str, tuple[str, ...]]
+    input_sample_rate: int
+    output_sample_rate: int
+    weights: tuple[str, ...] = ()
+    voices: tuple[str, ...] = field(default=("default",))
+
+    def stage(self, name: str) -> StageSpec:
+        return next(stage for stage in self.stages if stage.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class StageContext:
+    """What a stage's process hands to the runner's constructor: its options, resolved, and its device."""
+
+    stage: str
+    options: Any
+    device: str
+    threads: int

@@ -1,0 +1,64 @@
+"""The one error type that crosses process and protocol borders."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A failure as data: what a client is told, what a log line holds and what a control message carries.
+
+    ``code`` is a stable machine-readable word (``stage_died``, ``overloaded``, ``deadline_exceeded``,
+    ``invalid_value``, ``no_speech``, ``aborted``, ``internal_error``, ...). ``retryable`` tells whether the same
+    request may succeed if it is sent again unchanged.
+    """
+
+    code: str
+    message: str
+    stage: str | None = None
+    request_id: str | None = None
+    retryable: bool = False
+    param: str | None = None
+
+
+class OmniError(Exception):
+    """An expected failure of one request, session or configuration, carrying its :class:`ErrorInfo`."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        stage: str | None = None,
+        request_id: str | None = None,
+        retryable: bool = False,
+        param: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.info = ErrorInfo(code, message, stage, request_id, retryable, param)
+
+    @classmethod
+    def of(cls, info: ErrorInfo) -> OmniError:
+        """Rebuild the exception on the other side of a border."""
+        return cls(
+            info.code,
+            info.message,
+            stage=info.stage,
+            request_id=info.request_id,
+            retryable=info.retryable,
+            param=info.param,
+        )
+
+    @property
+    def code(self) -> str:
+        return self.info.code
+
+    def at(self, *, stage: str | None = None, request_id: str | None = None) -> OmniError:
+        """The same failure with the stage and the request filled in where they are still unknown."""
+        return OmniError.of(
+            msgspec.structs.replace(
+                self.info,
+                stage=self.info.stage or stage,
+                request_id=self.info.request_id or request_id,
+            )
+        )

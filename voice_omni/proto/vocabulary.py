@@ -1,0 +1,35 @@
+"""The words that pipelines and clients share, so that nothing above the stages knows a model.
+
+Inputs (``OmniRequest.inputs``)
+    ``messages``: list of ``{"role": "system" | "user" | "assistant", "content": str}``, oldest first.
+    ``text``: the text to speak, for a route that only speaks.
+
+Input stream (chunks from the client to a stage that declares ``input_stream``)
+    :data:`AUDIO`: float32 ``[samples]``, mono, at the pipeline's ``input_sample_rate``, in [-1, 1].
+
+Outputs (chunks and results from terminal stages to the client)
+    A chunk is a dictionary with one of these keys:
+
+    :data:`TRANSCRIPT`: str, all that is known of what the person said; with ``final``: bool.
+    :data:`TEXT`: str, the next piece of the answer's text.
+    :data:`AUDIO`: float32 ``[samples]``, mono, at the pipeline's ``output_sample_rate``, in [-1, 1]; with
+    ``marks``: list of ``[offset, text]``: the piece of text whose speech begins ``offset`` samples after the start of
+    this chunk. All pieces of a stream, joined, give the text that was spoken.
+
+    Results: ``{"transcript": str}``, ``{"text": str, "finish_reason": "stop" | "length"}``, ``{"samples": int}``;
+    each may carry ``usage``: ``{"input_tokens": int, "output_tokens": int}``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MESSAGES: Final = "messages"
+TEXT: Final = "text"
+TRANSCRIPT: Final = "transcript"
+FINAL: Final = "final"
+AUDIO: Final = "audio"
+MARKS: Final = "marks"
+SAMPLES: Final = "samples"
+FINISH_REASON: Final = "finish_reason"
+USAGE: Final = "usage"
