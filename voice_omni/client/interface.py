@@ -27,11 +27,11 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     ``messages`` is the conversation so far, oldest first. With ``input="speech"`` the person's turn is streamed in
     as audio and comes after them. ``input="speak"`` speaks ``text`` and asks no thinker. ``instructions`` None means
-    the pipeline's own system prompt.
+    the pipeline's own system prompt. ``output="transcript"`` only writes down what was said.
     """
 
     input: Literal["speech", "text", "speak"] = "speech"
-    output: Literal["audio", "text"] = "audio"
+    output: Literal["audio", "text", "transcript"] = "audio"
     messages: tuple[Message, ...] = ()
     text: str = ""
     instructions: str | None = None

@@ -22,6 +22,7 @@ class StageSpec:
     ``function(StageContext)`` and returns the runner that the scheduler kind asks for (for ``omni``: a tuple of
     runner and engine). ``options`` is the msgspec Struct class with the stage's own settings and their defaults.
     ``terminal``: its chunks and its result go to the client. ``input_stream``: the client streams chunks into it.
+    ``credits``: how many chunks may be on the way on each stream edge out of it; the bound of every queue behind it.
     """
 
     name: str
@@ -32,11 +33,14 @@ class StageSpec:
     stream_to: tuple[str, ...] = ()
     terminal: bool = False
     input_stream: bool = False
+    credits: int = 16
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineSpec:
     """A model's stages and routes. ``routes`` maps a kind of request to the names of its stages.
+
+    ``module`` is the module that holds the declaration as ``PIPELINE``: a stage's process imports it from there.
 
     The routes that the server asks for by name: ``speech`` (audio in, spoken answer), ``text`` (messages in, spoken
     answer), ``speech_text`` and ``text_text`` (written answers), ``speak`` (text in, its speech out) and
@@ -51,6 +55,7 @@ class PipelineSpec:
     output_sample_rate: int
     weights: tuple[str, ...] = ()
     voices: tuple[str, ...] = field(default=("default",))
+    module: str = ""
 
     def stage(self, name: str) -> StageSpec:
         return next(stage for stage in self.stages if stage.name == name)

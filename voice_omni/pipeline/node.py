@@ -1,0 +1,336 @@
+"""A node: one process's event loop, its control socket, and its links to the other nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+import numpy as np
+import zmq
+
+from voice_omni.proto import codec
+from voice_omni.proto.errors import OmniError
+from voice_omni.proto.messages import Body, Deliver, Envelope, Free, Message, PeerDown, PeerUp, Region, RelayRef
+from voice_omni.proto.payload import Data
+from voice_omni.relay.shm import ShmInbound, ShmOutbound
+
+logger = logging.getLogger(__name__)
+
+MAIN: Final = "main"
+"""The node of the server's own process: the coordinator, the supervisor, and any inline stages."""
+
+_BURST: Final = 64
+"""Messages taken from the socket before the loop's other callbacks get their turn."""
+
+
+class Parcel:
+    """Tensors that wait in this node's receive buffer for whoever gets the message about them."""
+
+    def __init__(self, inbound: ShmInbound, body: Body, ref: RelayRef, done: Callable[[], None]) -> None:
+        self._inbound = inbound
+        self._body = body
+        self._ref = ref
+        self._done = done
+
+    async def open(self) -> Data:
+        """Copy the tree out; the sender gets its room back."""
+        try:
+            flat = await self._inbound.read(self._ref)
+        finally:
+            self._done()
+        return codec.unpack(self._body, codec.split(self._body, flat))
+
+    def drop(self) -> None:
+        """Nobody wants it any more; the sender gets its room back all the same."""
+        self._done()
+
+
+class Handler(Protocol):
+    """A stage or the coordinator: what a node hands messages to."""
+
+    def on_message(self, message: Message) -> None: ...
+
+    def on_deliver(self, message: Deliver, parcel: Parcel | None) -> None:
+        """``parcel`` None: ``message.body`` is the tree. Otherwise it must be opened or dropped."""
+        ...
+
+    def on_peer_down(self, node: str) -> None:
+        """What was sent to ``node`` may be lost, and what it held is."""
+        ...
+
+
+@dataclass(slots=True)
+class _Peer:
+    """Another node. Without a socket it is down, and what is sent waits for its next incarnation."""
+
+    name: str
+    incarnation: int = -1
+    socket: zmq.Socket[bytes] | None = None
+    outbound: ShmOutbound | None = None
+    inbound: ShmInbound | None = None
+    offer: Region | None = None
+    region: asyncio.Event = field(default_factory=asyncio.Event)
+    backlog: deque[list[Any]] = field(default_factory=deque)
+
+
+class Node:
+    """Sends and receives for everything that lives in this process.
+
+    Control messages to one node keep their order. Tensors up to ``inline_bytes`` ride in the control message, larger
+    ones go through the relay. Sockets have no high-water mark: stream credits bound what is under way.
+    """
+
+    def __init__(self, name: str, incarnation: int, run_dir: Path, *, inline_bytes: int, relay_bytes: int) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self.endpoint = f"ipc://{run_dir / f'{name}.{incarnation}.sock'}"
+        self._run_dir = run_dir
+        self._inline_bytes = inline_bytes
+        self._relay_bytes = relay_bytes
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._handlers: dict[str, Handler] = {}
+        self._control: Callable[[Message], None] | None = None
+        self._peers: dict[str, _Peer] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._socket = self._context.socket(zmq.PULL)
+        self._socket.set_hwm(0)
+        self._socket.bind(self.endpoint)
+        self._readable = int(self._socket.getsockopt(zmq.FD))
+        self._loop.add_reader(self._readable, self._on_readable)
+        # The descriptor is edge-triggered: what came before the reader was there would never wake it.
+        self._loop.call_soon(self._on_readable)
+
+    async def close(self) -> None:
+        self._loop.remove_reader(self._readable)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for peer in self._peers.values():
+            self._disconnect(peer)
+        self._socket.close(linger=0)
+        # What is already queued (the last message of a node that leaves) still goes out, for a moment.
+        self._context.destroy(linger=200)
+
+    def attach(self, target: str, handler: Handler) -> None:
+        self._handlers[target] = handler
+
+    def on_control(self, callback: Callable[[Message], None]) -> None:
+        """Who gets the messages to the node itself that the node does not handle alone."""
+        self._control = callback
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run ``work``, which handles its own errors, until it ends or the node closes."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def stats(self) -> dict[str, int]:
+        """Counts that are 0 when nothing is under way."""
+        return {
+            "relay_bytes": sum(peer.outbound.in_use for peer in self._peers.values() if peer.outbound),
+            "backlog": sum(len(peer.backlog) for peer in self._peers.values()),
+            "tasks": len(self._tasks),
+        }
+
+    # -- sending -------------------------------------------------------------------------------------------------
+
+    def send(self, node: str, target: str, message: Message) -> None:
+        """A message without tensors. Never blocks."""
+        if node == self.name:
+            self._loop.call_soon(self._hand_over, target, message)
+        else:
+            self._send_frames(node, [self._encode(target, message)])
+
+    async def prepare(self, node: str, message: Deliver) -> Callable[[str], None]:
+        """Make ``message``'s tensors ready for ``node``; the answer, called with the target, sends it.
+
+        Split in two so that writes may overlap while the sends keep their order. Raises :class:`OmniError` as
+        :meth:`ShmOutbound.write`.
+        """
+        if node == self.name:
+            return lambda target: self._deliver_local(target, message)
+        body, arrays = codec.pack(message.body)
+        if codec.packed_size(arrays) <= self._inline_bytes:
+            return lambda target: self._send_deliver(node, target, message, body, arrays)
+        peer = self._peer(node)
+        await peer.region.wait()
+        outbound, incarnation = peer.outbound, peer.incarnation
+        if outbound is None:
+            raise OmniError("stage_died", f"the node {node} went away", retryable=True)
+        placed = Body(body.tree, body.arrays, await outbound.write(arrays))
+
+        def send(target: str) -> None:
+            # A place in the buffer of a dead incarnation means nothing to the one that follows it.
+            if peer.incarnation == incarnation:
+                self._send_deliver(node, target, message, placed, [])
+
+        return send
+
+    def is_immediate(self, node: str, message: Deliver) -> bool:
+        """Whether :meth:`send_now` can take this message: nothing has to be written first."""
+        return node == self.name or _nbytes(message.body) <= self._inline_bytes
+
+    def send_now(self, node: str, target: str, message: Deliver) -> None:
+        if node == self.name:
+            self._deliver_local(target, message)
+        else:
+            body, arrays = codec.pack(message.body)
+            self._send_deliver(node, target, message, body, arrays)
+
+    def _deliver_local(self, target: str, message: Deliver) -> None:
+        self._loop.call_soon(self._hand_over, target, message)
+
+    def _encode(self, target: str, message: Message) -> bytes:
+        return codec.encode(self.name, self.incarnation, target, message)
+
+    def _send_deliver(self, node: str, target: str, message: Deliver, body: Body, arrays: list[Any]) -> None:
+        wire = Deliver(message.request_id, message.source, message.seq, message.kind, body)
+        self._send_frames(node, [self._encode(target, wire), *(array.reshape(-1).view(np.uint8) for array in arrays)])
+
+    def _send_frames(self, node: str, frames: list[Any]) -> None:
+        peer = self._peer(node)
+        if peer.socket is None:
+            peer.backlog.append(frames)
+        else:
+            peer.socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
+
+    # -- receiving -----------------------------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        if self._socket.closed:
+            return
+        try:
+            for _ in range(_BURST):
+                self._receive(self._socket.recv_multipart(zmq.NOBLOCK, copy=False))
+        except zmq.Again:
+            return
+        self._loop.call_soon(self._on_readable)
+
+    def _receive(self, frames: list[zmq.Frame]) -> None:
+        try:
+            envelope = codec.decode(frames[0].buffer)
+            message = envelope.message
+            if isinstance(message, Deliver):
+                self._receive_deliver(envelope, message, frames[1:])
+            else:
+                self._hand_over(envelope.target, message)
+        except OmniError as error:
+            logger.error("dropped a control message: %s", error)
+
+    def _receive_deliver(self, envelope: Envelope, message: Deliver, frames: list[zmq.Frame]) -> None:
+        body = codec.body_of(message.body)
+        if body.ref is None:
+            tree = codec.unpack(body, [np.frombuffer(frame.buffer, dtype=np.uint8) for frame in frames])
+            inline = msgspec.structs.replace(message, body=tree)
+            self._hand_over(envelope.target, inline)
+            return
+        sender, ref = self._peer(envelope.sender), body.ref
+        if sender.incarnation != envelope.incarnation or sender.inbound is None:
+            return  # written by an incarnation that has died, whose buffer is gone
+        free = Free(self.name, self.incarnation, (ref.offset,))
+        parcel = Parcel(sender.inbound, body, ref, lambda: self.send(envelope.sender, "", free))
+        handler = self._handlers.get(envelope.target)
+        if handler is None:
+            parcel.drop()
+        else:
+            handler.on_deliver(message, parcel)
+
+    def _hand_over(self, target: str, message: Message) -> None:
+        if not target:
+            self._own(message)
+            return
+        handler = self._handlers.get(target)
+        if handler is None:
+            logger.error("dropped a %s for '%s', which is not here", type(message).__name__, target)
+        elif isinstance(message, Deliver):
+            handler.on_deliver(message, None)
+        else:
+            handler.on_message(message)
+
+    def _own(self, message: Message) -> None:
+        match message:
+            case PeerUp(node, incarnation, endpoint):
+                self.peer_up(node, incarnation, endpoint)
+            case PeerDown(node, incarnation):
+                self.peer_down(node, incarnation)
+            case Region(node):
+                self._peer(node).offer = message
+                self._accept_offer(self._peer(node))
+            case Free(node, incarnation, offsets):
+                peer = self._peer(node)
+                if peer.incarnation == incarnation and peer.outbound is not None:
+                    for offset in offsets:
+                        peer.outbound.free(offset)
+            case _:
+                if self._control is not None:
+                    self._control(message)
+
+    # -- the other nodes -----------------------------------------------------------------------------------------
+
+    def _peer(self, node: str) -> _Peer:
+        return self._peers.setdefault(node, _Peer(node))
+
+    def peer_up(self, node: str, incarnation: int, endpoint: str) -> None:
+        """Connect to a node, register a buffer for what it will write, and send what has waited for it."""
+        peer = self._peer(node)
+        if incarnation <= peer.incarnation:
+            return
+        if peer.socket is not None:
+            self.peer_down(node, peer.incarnation)
+        peer.incarnation = incarnation
+        peer.socket = self._context.socket(zmq.PUSH)
+        peer.socket.set_hwm(0)
+        peer.socket.connect(endpoint)
+        name = f"{node}.{incarnation}-{self.name}.{self.incarnation}.relay"
+        peer.inbound = ShmInbound(self._run_dir / name, self._relay_bytes)
+        self.send(node, "", Region(self.name, self.incarnation, peer.inbound.descriptor))
+        self._accept_offer(peer)
+        while peer.backlog:
+            peer.socket.send_multipart(peer.backlog.popleft(), zmq.NOBLOCK, copy=False)
+
+    def peer_down(self, node: str, incarnation: int) -> None:
+        peer = self._peer(node)
+        if peer.incarnation != incarnation or peer.socket is None:
+            return
+        self._disconnect(peer)
+        for handler in self._handlers.values():
+            handler.on_peer_down(node)
+
+    def _accept_offer(self, peer: _Peer) -> None:
+        """Use the buffer that a node has registered for us. Its offer may come before the word that it is up."""
+        if peer.offer is not None and peer.offer.incarnation == peer.incarnation and peer.outbound is None:
+            peer.outbound = ShmOutbound(peer.offer.descriptor)
+            peer.region.set()
+
+    def _disconnect(self, peer: _Peer) -> None:
+        peer.region.clear()
+        if peer.outbound is not None:
+            peer.outbound.close()
+            peer.outbound = None
+        if peer.inbound is not None:
+            peer.inbound.close()
+            peer.inbound = None
+        if peer.socket is not None:
+            peer.socket.close(linger=0)
+            peer.socket = None
+
+
+def _nbytes(tree: Any) -> int:
+    """Bytes of the tensors of a tree."""
+    if isinstance(tree, np.ndarray):
+        return codec.aligned(tree.nbytes)
+    if isinstance(tree, dict):
+        return sum(map(_nbytes, tree.values()))
+    if isinstance(tree, list | tuple):
+        return sum(map(_nbytes, tree))
+    return 0

@@ -1,0 +1,151 @@
+"""Scheduler for autoregressive stages: drives an engine, one row for each request, each row on its own."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from voice_omni.engines.interface import Engine, Row, RowOutput
+from voice_omni.model_runner.interface import AutoregressiveRunner, Outcome
+from voice_omni.proto.payload import StagePayload
+from voice_omni.scheduling.base import BaseScheduler, Slot
+from voice_omni.scheduling.interface import AbortedOut, Outbox, Wake
+from voice_omni.scheduling.options import OmniOptions
+
+
+class _Place(Enum):
+    WAITING = auto()
+    RUNNING = auto()
+    PAUSED = auto()
+    FINISHED = auto()
+
+
+@dataclass(slots=True)
+class _RowState:
+    """A request's model state, its row, and where the row is."""
+
+    model: Any
+    row: Row
+    place: _Place = _Place.WAITING
+
+
+class OmniScheduler(BaseScheduler):
+    """Admits rows first come first served up to ``max_rows``. A row whose listener is slow is paused; an aborted row
+    is acknowledged when the engine has let go of it."""
+
+    def __init__(
+        self,
+        runner: AutoregressiveRunner[Any],
+        engine: Engine,
+        options: OmniOptions,
+        outbox: Outbox,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(outbox, clock)
+        self._runner = runner
+        self._engine = engine
+        self._options = options
+        self._waiting: deque[Slot] = deque()
+        self._in_engine = 0
+        # Rows that are closed here but still in the engine; True where an abort waits for its acknowledgement.
+        self._leaving: dict[str, bool] = {}
+
+    def stats(self) -> dict[str, int]:
+        engine = {f"engine_{name}": count for name, count in self._engine.stats().items()}
+        return {
+            **super().stats(),
+            **engine,
+            "waiting": len(self._waiting),
+            "rows": self._in_engine,
+            "leaving": len(self._leaving),
+        }
+
+    def start(self) -> None:
+        self._engine.start(lambda: self.inbox.put(Wake()))
+        try:
+            super().start()
+        finally:
+            self._engine.stop()
+
+    def _open(self, payload: StagePayload) -> _RowState:
+        model, row = self._runner.open(payload)
+        return _RowState(model, row)
+
+    def _close(self, state: _RowState) -> None:
+        self._runner.close(state.model)
+
+    def _admitted(self, slot: Slot) -> None:
+        self._waiting.append(slot)
+        self._fill()
+
+    def _touched(self, slot: Slot) -> None:
+        state: _RowState = slot.state
+        if state.place is _Place.PAUSED and not slot.blocked:
+            state.place = _Place.RUNNING
+            self._engine.resume(slot.request_id)
+
+    def _fill(self) -> None:
+        while self._waiting and self._in_engine < self._options.max_rows:
+            slot = self._waiting.popleft()
+            try:
+                self._engine.add(slot.state.row)
+            except Exception as error:  # noqa: BLE001 - a row that the engine refuses fails alone
+                self._fail(slot, error)
+                continue
+            slot.state.place = _Place.RUNNING
+            self._in_engine += 1
+
+    def _patience(self) -> float | None:
+        return 0 if self._engine.busy else None
+
+    def _work(self) -> None:
+        if self._engine.busy:
+            for output in self._engine.step():
+                self._collect(output)
+
+    def _collect(self, output: RowOutput) -> None:
+        if output.finish is not None or output.error is not None:
+            self._in_engine -= 1
+        if output.row_id in self._leaving:
+            if (output.finish is not None or output.error is not None) and self._leaving.pop(output.row_id):
+                self.outbox.put(AbortedOut(output.row_id))
+        else:
+            self._advance(self._slots[output.row_id], output)
+        self._fill()
+
+    def _advance(self, slot: Slot, output: RowOutput) -> None:
+        state: _RowState = slot.state
+        if output.finish is not None or output.error is not None:
+            state.place = _Place.FINISHED
+        if output.error is not None:
+            self._fail(slot, output.error)
+            return
+        try:
+            outcome = self._runner.advance(state.model, output)
+        except Exception as error:  # noqa: BLE001 - one row's failure is its own
+            outcome = Outcome(error=error)
+        if outcome.error is None and output.finish is not None and outcome.result is None:
+            outcome.error = RuntimeError("the runner returned no result for a finished row")
+        self._apply(slot, outcome)
+        if state.place is _Place.RUNNING and slot.request_id in self._slots and slot.blocked:
+            state.place = _Place.PAUSED
+            self._engine.pause(slot.request_id)
+
+    def _abort(self, slot: Slot) -> None:
+        self._forget(slot)
+        if slot.request_id in self._leaving:
+            self._leaving[slot.request_id] = True
+        else:
+            self.outbox.put(AbortedOut(slot.request_id))
+
+    def _forget(self, slot: Slot) -> None:
+        if slot.state.place is _Place.WAITING:
+            self._waiting.remove(slot)
+        elif slot.state.place is not _Place.FINISHED:
+            self._leaving[slot.request_id] = False
+            self._engine.remove(slot.request_id)
+        super()._forget(slot)
