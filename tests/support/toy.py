@@ -36,7 +36,7 @@ class ToyOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Mischief:
-    """What a request's parameters do to a stage: ``{"at": stage, "do": "raise" | "refuse" | "exit" | "stop"}``."""
+    """What a request's parameters do to a stage: ``{"at": stage, "do": one of the cases below}``."""
 
     def __init__(self, stage: str) -> None:
         self._stage = stage
@@ -51,6 +51,8 @@ class Mischief:
                 raise OmniError("invalid_value", "as asked", param="text")
             case "exit":
                 os._exit(7)
+            case "sleep":
+                time.sleep(60)
             case "stop":
                 os.kill(os.getpid(), signal.SIGSTOP)
 
@@ -166,7 +168,7 @@ class Think:
 
     def open(self, payload: StagePayload) -> tuple[Thought, Row]:
         request = payload.request
-        said = request.inputs["messages"][-1]["content"] if "messages" in request.inputs else ""
+        said = request.inputs["messages"][-1]["content"] if request.inputs.get("messages") else ""
         words = said.split() or payload.results["listen"]["transcript"].split()
         limit = request.params.get("max_output_tokens", len(words))
         return Thought(request.params, words), Row(payload.request_id, [1], limit, frozenset())
@@ -323,7 +325,9 @@ PIPELINE = PipelineSpec(
         StageSpec(
             name="speak", scheduler="simple", runner=f"{_HERE}:build_speak", options=ToyOptions, stream_to=("vocode",)
         ),
-        StageSpec(name="vocode", scheduler="code2wav", runner=f"{_HERE}:build_vocode", options=ToyOptions, terminal=True),
+        StageSpec(
+            name="vocode", scheduler="code2wav", runner=f"{_HERE}:build_vocode", options=ToyOptions, terminal=True
+        ),
     ),
     routes={
         "speech": ("listen", "think", "speak", "vocode"),

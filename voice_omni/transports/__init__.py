@@ -1,0 +1,1 @@
+"""How sound and events reach a session and leave it."""

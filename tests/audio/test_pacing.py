@@ -1,0 +1,52 @@
+"""When sound may be sent, on a clock that the test moves."""
+
+from __future__ import annotations
+
+import pytest
+
+from voice_omni.audio.pacing import PlayoutClock
+
+
+def _send_all(clock: PlayoutClock, pieces: int, duration: float, late: float, now: float = 0.0) -> list[float]:
+    """Send each piece as soon as allowed and wake up ``late`` seconds too late whenever that means waiting."""
+    sent = []
+    for _ in range(pieces):
+        due = clock.next_send(now)
+        now = due + late if due > now else now
+        sent.append(now)
+        clock.sent(duration, now)
+    return sent
+
+
+def test_the_lead_is_sent_at_once_and_the_rest_in_real_time() -> None:
+    sent = _send_all(PlayoutClock(max_lead=1.0), pieces=20, duration=0.2, late=0.0)
+    assert sent[:6] == [0.0] * 6
+    assert sent[6:9] == pytest.approx([0.2, 0.4, 0.6])
+
+
+def test_late_wake_ups_do_not_add_up() -> None:
+    sent = _send_all(PlayoutClock(max_lead=0.2), pieces=3000, duration=0.02, late=0.003)
+    assert sent[-1] == pytest.approx(3000 * 0.02 - 0.2, abs=0.02)
+
+
+def test_a_listener_who_ran_dry_starts_again_when_sound_comes() -> None:
+    clock = PlayoutClock(max_lead=1.0)
+    clock.sent(0.5, now=0.0)
+    assert clock.sent(0.5, now=5.0) == (5.0, 5.5)
+
+
+def test_what_is_sent_back_to_back_is_played_back_to_back() -> None:
+    clock = PlayoutClock(max_lead=1.0)
+    assert clock.sent(0.5, now=10.0) == (10.0, 10.5)
+    assert clock.sent(0.5, now=10.1) == (10.5, 11.0)
+    assert clock.playing(10.9)
+    assert not clock.playing(11.0)
+    assert clock.remaining(10.75) == pytest.approx(0.25)
+
+
+def test_clearing_frees_the_lead() -> None:
+    clock = PlayoutClock(max_lead=1.0)
+    clock.sent(30.0, now=0.0)
+    clock.clear(2.0)
+    assert not clock.playing(2.0)
+    assert clock.next_send(2.0) == 2.0

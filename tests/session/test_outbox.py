@@ -1,0 +1,75 @@
+"""The queue to one client: order, staleness at the moment of sending, back-pressure."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from voice_omni.session.fence import EpochFence
+from voice_omni.session.outbox import FULL_BYTES, ROOM_BYTES, Close, Outbox
+
+
+def _delta(text: str = "") -> dict[str, str]:
+    return {"type": "response.output_audio.delta", "delta": text}
+
+
+async def _all(outbox: Outbox) -> list[str]:
+    outbox.close(Close(1000, ""))
+    kinds = []
+    while isinstance(frame := await outbox.get(), bytes):
+        kinds.append(json.loads(frame)["type"])
+    return kinds
+
+
+async def test_stale_deltas_are_not_sent_and_what_frames_them_is() -> None:
+    fence = EpochFence()
+    outbox = Outbox(fence)
+    outbox.put([{"type": "response.output_item.added"}, _delta(), {"type": "response.output_audio.done"}], fence.epoch)
+    fence.bump()
+    assert await _all(outbox) == ["response.output_item.added", "response.output_audio.done"]
+
+
+async def test_what_has_no_epoch_never_becomes_stale() -> None:
+    fence = EpochFence()
+    outbox = Outbox(fence)
+    outbox.put([_delta()], None)
+    fence.bump()
+    outbox.drop_stale()
+    assert await _all(outbox) == ["response.output_audio.delta"]
+
+
+async def test_dropping_makes_room_at_once() -> None:
+    fence = EpochFence()
+    outbox = Outbox(fence)
+    outbox.put([_delta("x" * ROOM_BYTES)], fence.epoch)
+    waiting = asyncio.create_task(outbox.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    fence.bump()
+    outbox.drop_stale()
+    await asyncio.wait_for(waiting, 1)
+
+
+async def test_content_waits_earlier_than_answers() -> None:
+    outbox = Outbox(EpochFence())
+    outbox.put([_delta("x" * ROOM_BYTES)])
+    await asyncio.wait_for(outbox.drained(), 1)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(outbox.room(), 0.01)
+    outbox.put([_delta("x" * FULL_BYTES)])
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(outbox.drained(), 0.01)
+    await outbox.get()
+    await outbox.get()
+    await asyncio.wait_for(outbox.room(), 1)
+
+
+async def test_after_closing_what_waits_is_sent_and_nothing_is_added() -> None:
+    outbox = Outbox(EpochFence())
+    outbox.put([{"type": "a"}])
+    outbox.close(Close(1001, "going away"))
+    outbox.put([{"type": "b"}])
+    assert await outbox.get() == b'{"type":"a"}'
+    assert await outbox.get() == Close(1001, "going away")

@@ -1,0 +1,187 @@
+"""Any order of client events and sounds: the protocol's promises hold, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.scripted import Script, ScriptedClient
+from tests.support.speech import recording
+from tests.support.talk import RATE, Event, Talk, quiet
+from tests.support.virtual_time import in_virtual_time
+from voice_omni.client.interface import GenerateRequest
+from voice_omni.proto.errors import OmniError
+from voice_omni.session.options import SessionOptions
+from voice_omni.session.silero import SileroModel
+
+_INPUT = [
+    {"turn_detection": None},
+    {"turn_detection": {"type": "server_vad"}},
+    {"turn_detection": {"create_response": False}},
+    {"turn_detection": {"create_response": True, "interrupt_response": False}},
+    {"turn_detection": {"interrupt_response": True, "silence_duration_ms": 300}},
+    {"transcription": {"model": "any"}},
+    {"turn_detection": {"typo": 1}},
+]
+_RESPONSES: list[dict[str, Any]] = [
+    {},
+    {"instructions": "Be brief."},
+    {"output_modalities": ["text"]},
+    {"conversation": "none", "input": []},
+    {"input": [{"type": "item_reference", "id": "gone"}]},
+]
+_SCRIPTS = [
+    Script(),
+    Script(silent=True),
+    Script(die_after=1),
+    Script(answer="word " * 40),
+    Script(transcript=""),
+    Script(refuse=OmniError("overloaded", "full", retryable=True)),
+    Script(refuse=OmniError("unsupported_route", "cannot", retryable=False)),
+    Script(answer="", transcript="words"),
+]
+
+_operations = st.one_of(
+    st.tuples(st.just("speech"), st.floats(0.2, 1.7)),
+    st.tuples(st.just("quiet"), st.floats(0.05, 0.9)),
+    st.tuples(st.just("wait"), st.floats(0.0, 3.0)),
+    st.tuples(st.just("commit"), st.none()),
+    st.tuples(st.just("clear"), st.none()),
+    st.tuples(st.just("cancel"), st.none()),
+    st.tuples(st.just("respond"), st.sampled_from(_RESPONSES)),
+    st.tuples(st.just("update"), st.sampled_from(_INPUT)),
+    st.tuples(st.just("create"), st.sampled_from([None, "root", "gone"])),
+    st.tuples(st.just("truncate"), st.integers(0, 4000)),
+    st.tuples(st.just("delete"), st.none()),
+    st.tuples(st.just("garbage"), st.sampled_from(["{", "[]", '{"type": "x"}', b"\x00"])),
+)
+
+
+async def _perform(talk: Talk, speech: np.ndarray, name: str, value: Any) -> None:
+    last = talk.core.conversation.last_id or "none"
+    match name:
+        case "speech":
+            await talk.say(speech[: int(value * RATE)])
+        case "quiet":
+            await talk.say(quiet(value))
+        case "wait":
+            await asyncio.sleep(value)
+        case "commit":
+            await talk.send("input_audio_buffer.commit")
+        case "clear":
+            await talk.send("input_audio_buffer.clear")
+        case "cancel":
+            await talk.send("response.cancel")
+        case "respond":
+            await talk.send("response.create", response=value)
+        case "update":
+            await talk.send("session.update", session={"audio": {"input": value}})
+        case "create":
+            item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Typed."}]}
+            place = {} if value is None else {"previous_item_id": value}
+            await talk.send("conversation.item.create", item=item, **place)
+        case "truncate":
+            await talk.send("conversation.item.truncate", item_id=last, content_index=0, audio_end_ms=value)
+        case "delete":
+            await talk.send("conversation.item.delete", item_id=last)
+        case "garbage":
+            await talk.session.receive(value)
+
+
+def _check_responses(events: list[Event]) -> None:
+    """Each response has one beginning and one end, deltas in between, and only one at a time writes."""
+    beside = {event["response"]["id"] for event in events if event["type"] == "response.created"
+              and event["response"]["conversation_id"] is None}  # fmt: skip
+    alive: set[str] = set()
+    finished: set[str] = set()
+    for event in events:
+        if event["type"] == "response.created":
+            response_id = event["response"]["id"]
+            assert response_id not in alive | finished
+            if response_id not in beside:
+                assert alive <= beside
+            alive.add(response_id)
+        elif event["type"] == "response.done":
+            alive.remove(event["response"]["id"])
+            finished.add(event["response"]["id"])
+            assert event["response"]["usage"]["total_tokens"] >= 0
+        elif event["type"].startswith("response."):
+            assert event["response_id"] in alive
+    assert alive == set()
+
+
+def _check_conversation(events: list[Event]) -> None:
+    """A client that follows the previous ids knows every item and its place."""
+    order: list[str] = []
+    for event in events:
+        if event["type"] == "conversation.item.added":
+            previous = event["previous_item_id"]
+            order.insert(0 if previous is None else order.index(previous) + 1, event["item"]["id"])
+        elif event["type"] == "conversation.item.deleted":
+            order.remove(event["item_id"])
+        elif event["type"] == "conversation.item.done":
+            position = order.index(event["item"]["id"])
+            assert event["previous_item_id"] == (order[position - 1] if position else None)
+
+
+def _check_turns(events: list[Event]) -> None:
+    """Starts and stops alternate, and what was committed becomes an item."""
+    speaking: bool | None = False  # None: turn detection may have been switched in between
+    for number, event in enumerate(events):
+        match event["type"]:
+            case "input_audio_buffer.speech_started":
+                assert speaking is not True
+                speaking = True
+            case "input_audio_buffer.speech_stopped":
+                assert speaking is not False
+                speaking = False
+            case "input_audio_buffer.committed":
+                speaking = False
+                following = events[number + 1]
+                assert following["type"] == "conversation.item.added"
+                assert following["item"]["id"] == event["item_id"]
+                assert following["previous_item_id"] == event["previous_item_id"]
+            case "input_audio_buffer.cleared":
+                speaking = False
+            case "session.updated":
+                speaking = False if speaking is False else None
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    operations=st.lists(_operations, max_size=14),
+    scripts=st.lists(st.sampled_from(_SCRIPTS), min_size=1, max_size=4),
+)
+def test_any_order_of_events(
+    silero: SileroModel,
+    caplog: pytest.LogCaptureFixture,
+    operations: list[tuple[str, Any]],
+    scripts: list[Script],
+) -> None:
+    caplog.clear()
+    each = recording("question-10")
+    speech = each.samples(RATE)[int(0.4 * RATE) : int((each.speech_end + 0.1) * RATE)]
+
+    def script(request: GenerateRequest, number: int) -> Script:
+        return scripts[number % len(scripts)]
+
+    @in_virtual_time
+    async def scenario() -> None:
+        client = ScriptedClient(script)
+        async with Talk(client, silero, SessionOptions(max_duration_s=100_000)) as talk:
+            for name, value in operations:
+                await _perform(talk, speech, name, value)
+            await asyncio.sleep(60)
+            _check_responses(talk.events)
+            _check_conversation(talk.events)
+            _check_turns(talk.events)
+        assert client.alive == []
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    scenario()
+    assert caplog.text == ""

@@ -1,0 +1,73 @@
+"""A client of the running server, over the ``websockets`` library."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection
+
+from voice_omni.audio.pcm import Samples, encode_pcm16
+from voice_omni.server import ModelCard, Services
+from voice_omni.session.options import SessionOptions
+from voice_omni.session.silero import SileroModel
+
+Event = dict[str, Any]
+
+
+def services(client: Any, silero: SileroModel, *, ready: bool = True, **fields: Any) -> Services:
+    health = {"ready": ready, "processes": {"thinker.0": {"state": "ready", "restarts": 0}}}
+    model = ModelCard("scripted", "says what the test says", ("default", "other"), created=1)
+    options = fields.pop("options", SessionOptions())
+    return Services(client, lambda: health, model, silero, options, **fields)
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Wait until a condition that nothing announces holds."""
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise TimeoutError("it did not come to hold in 10 s")
+
+
+async def get_json(address: str, path: str) -> tuple[int, Any]:
+    """Status and body of a GET request."""
+
+    def fetch() -> tuple[int, Any]:
+        try:
+            with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as response:
+                return response.status, json.load(response)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
+    return await asyncio.to_thread(fetch)
+
+
+class Caller:
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.events: list[Event] = []
+
+    async def send(self, kind: str, **fields: Any) -> None:
+        await self.connection.send(json.dumps({"type": kind, **fields}))
+
+    async def say(self, samples: Samples, chunk: int = 4800) -> None:
+        """As fast as the server takes it."""
+        for start in range(0, len(samples), chunk):
+            data = encode_pcm16(samples[start : start + chunk])
+            await self.send("input_audio_buffer.append", audio=base64.b64encode(data).decode())
+
+    async def until(self, kind: str, within: float = 20.0) -> Event:
+        """The next event of a kind; those before it are kept as well."""
+        async with asyncio.timeout(within):
+            while True:
+                event: Event = json.loads(await self.connection.recv())
+                self.events.append(event)
+                if event["type"] == kind:
+                    return event

@@ -1,0 +1,153 @@
+"""A session without a socket: what a client sends goes in, what it would receive is collected with its time."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from tests.support.scripted import ScriptedClient
+from voice_omni.audio.pcm import Samples, decode_pcm16, encode_pcm16
+from voice_omni.realtime.core import Facts, RealtimeCore
+from voice_omni.session.activity import VoiceActivity
+from voice_omni.session.fence import EpochFence
+from voice_omni.session.hearing import Hearing
+from voice_omni.session.options import SessionOptions
+from voice_omni.session.outbox import Close, Outbox
+from voice_omni.session.session import SessionParts, VoiceSession
+from voice_omni.session.silero import SileroModel
+
+RATE = 24000
+Event = dict[str, Any]
+
+
+def counting_ids() -> Callable[[str], str]:
+    """``item_1``, ``item_2``, ``resp_1``, ..."""
+    counters: defaultdict[str, itertools.count[int]] = defaultdict(lambda: itertools.count(1))
+    return lambda prefix: f"{prefix}_{next(counters[prefix])}"
+
+
+def quiet(seconds: float, rate: int = RATE) -> Samples:
+    return np.zeros(int(seconds * rate), np.float32)
+
+
+class Talk:
+    """Use as an async context. ``reading`` False is a client that does not read."""
+
+    def __init__(
+        self,
+        client: ScriptedClient,
+        silero: SileroModel,
+        options: SessionOptions | None = None,
+        *,
+        reading: bool = True,
+        include_timings: bool = False,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        options = options or SessionOptions()
+        settings = options.initial_session("scripted", "default")
+        fence = EpochFence()
+        ids = counting_ids()
+        voices = ("default", "other")
+        self.client = client
+        self.clock = loop.time
+        self.outbox = Outbox(fence)
+        self.core = RealtimeCore(settings, Facts(voices, client.output_sample_rate, expires_at=3600), ids)
+        detection = settings.audio.input.turn_detection
+        self.session = VoiceSession(
+            SessionParts(
+                client=client,
+                core=self.core,
+                hearing=Hearing(VoiceActivity(silero), client.input_sample_rate, detection, options),
+                fence=fence,
+                outbox=self.outbox,
+                options=options,
+                voices=voices,
+                ids=ids,
+                clock=loop.time,
+                include_timings=include_timings,
+            )
+        )
+        self.reading = asyncio.Event()
+        if reading:
+            self.reading.set()
+        self.events: list[Event] = []
+        self.times: list[float] = []
+        self.closed: Close | None = None
+        self._arrived = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        self._collector = asyncio.create_task(self._collect())
+        self.session.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._collector.cancel()
+        await asyncio.wait((self._collector,))
+        await self.session.close()
+
+    async def _collect(self) -> None:
+        while True:
+            await self.reading.wait()
+            frame = await self.outbox.get()
+            if isinstance(frame, Close):
+                self.closed = frame
+                self._arrived.set()
+                return
+            self.events.append(json.loads(frame))
+            self.times.append(self.clock())
+            self._arrived.set()
+
+    async def send(self, kind: str, **fields: Any) -> None:
+        await self.session.receive(json.dumps({"type": kind, **fields}))
+
+    async def append(self, samples: Samples) -> None:
+        await self.send("input_audio_buffer.append", audio=base64.b64encode(encode_pcm16(samples)).decode())
+
+    async def say(self, *sounds: Samples, chunk: int = RATE // 50) -> None:
+        """Play sounds into the session in real time, 20 ms at a time."""
+        samples = np.concatenate(sounds)
+        for start in range(0, len(samples), chunk):
+            await self.append(samples[start : start + chunk])
+            await asyncio.sleep(chunk / RATE)
+
+    async def until(self, kind: str, count: int = 1, within: float = 60.0) -> Event:
+        """Wait for the ``count``-th event of a kind."""
+        async with asyncio.timeout(within):
+            while len(found := self.all(kind)) < count:
+                self._arrived.clear()
+                await self._arrived.wait()
+        return found[count - 1]
+
+    def all(self, kind: str) -> list[Event]:
+        return [event for event in self.events if event["type"] == kind]
+
+    def kinds(self, *without: str) -> list[str]:
+        """The types of all events, consecutive equal ones once, without those that begin with ``without``."""
+        kinds = [event["type"] for event in self.events if not event["type"].startswith(without or ("?",))]
+        return [kind for kind, _ in itertools.groupby(kinds)]
+
+    def time_of(self, kind: str, count: int = 1) -> float:
+        times = [time for event, time in zip(self.events, self.times, strict=True) if event["type"] == kind]
+        return times[count - 1]
+
+    def sound(self, response_id: str | None = None) -> Samples:
+        """All sound of the answers."""
+        data = b"".join(
+            base64.b64decode(event["delta"])
+            for event in self.all("response.output_audio.delta")
+            if response_id in (None, event["response_id"])
+        )
+        return decode_pcm16(data)
+
+    def counts(self) -> Counter[str]:
+        return Counter(event["type"] for event in self.events)

@@ -1,0 +1,317 @@
+"""The protocol of one session: client events and what happens to the sound in, server events and commands out.
+
+No sockets, no models, no clock: whoever owns the session executes the commands and reports back what came of them.
+Outputs are in order; a command may be executed as soon as the events before it are queued.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+import msgspec
+
+from voice_omni.client.interface import Message
+from voice_omni.proto.errors import ErrorInfo
+from voice_omni.realtime import client_events as client
+from voice_omni.realtime.commands import (
+    AppendAudio,
+    CancelReply,
+    ClearAudio,
+    ContextChanged,
+    ItemAudio,
+    Output,
+    StartReply,
+    TurnCommitted,
+)
+from voice_omni.realtime.conversation import Conversation, messages_of
+from voice_omni.realtime.errors import ProtocolError
+from voice_omni.realtime.events import EventWriter
+from voice_omni.realtime.ids import IdFactory
+from voice_omni.realtime.input_audio import MIN_COMMIT_MS, InputAudio, decode_base64, decode_samples, sample_rate_of
+from voice_omni.realtime.items import Item, Part, parse_item
+from voice_omni.realtime.response import CancelReason, ResponseSettings
+from voice_omni.realtime.responses import Responses, settings_for, voice_name
+from voice_omni.realtime.settings import AudioFormat, Pcm, Session, updated
+
+_NO_OPTIONS = client.ResponseOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the protocol must know of its server.
+
+    ``voices``: names that may be asked for. ``output_sample_rate``: Hz, of the answers' samples. ``expires_at``:
+    Unix time at which the session ends. ``max_buffer_ms``: how much sound may wait for a commit by hand.
+    """
+
+    voices: Collection[str]
+    output_sample_rate: int
+    expires_at: int
+    max_buffer_ms: int = 300_000
+
+
+class RealtimeCore:
+    """One session's protocol state: settings, conversation, the turn being spoken and the responses under way."""
+
+    def __init__(self, session: Session, facts: Facts, ids: IdFactory) -> None:
+        self.session = session
+        self.id = ids("sess")
+        self.conversation = Conversation(ids("conv"))
+        self._facts = facts
+        self._ids = ids
+        self._write = EventWriter(ids)
+        self._input = InputAudio(session.audio.input.format)
+        self._turn_item: str | None = None
+        self._turn_ended = False
+        self.responses = Responses(facts.output_sample_rate, ids, self._write)
+
+    # What the client sends
+
+    def open(self) -> list[Output]:
+        """The events that greet a client."""
+        conversation = {"id": self.conversation.id, "object": "realtime.conversation"}
+        return [
+            self._write("session.created", session=self._session_json()),
+            self._write("conversation.created", conversation=conversation),
+        ]
+
+    def receive(self, message: str | bytes) -> list[Output]:
+        """Obey one client event; one that cannot be obeyed changes nothing and is answered with an ``error``."""
+        if isinstance(message, bytes):
+            return [self._error(ProtocolError("invalid_event", "Events are JSON text frames, not binary ones."), None)]
+        try:
+            event = client.parse(message)
+        except ProtocolError as error:
+            return [self._error(error, client.event_id_of(message))]
+        try:
+            return self._obey(event)
+        except ProtocolError as error:
+            return [self._error(error, event.event_id)]
+
+    def _obey(self, event: client.ClientEvent) -> list[Output]:
+        match event:
+            case client.BufferAppend():
+                return self._append(event.audio)
+            case client.BufferCommit():
+                return self._commit_by_hand()
+            case client.BufferClear():
+                self._input.clear()
+                return [*self.drop_turn(), ClearAudio()]
+            case client.SessionUpdate():
+                return self._update(event.session)
+            case client.ItemCreate():
+                return self._create_item(event)
+            case client.ItemRetrieve():
+                item = self.conversation.get(event.item_id, "item_retrieve_invalid_item_id")
+                return [self._write("conversation.item.retrieved", item=item.to_json())]
+            case client.ItemTruncate():
+                return self._truncate_item(event)
+            case client.ItemDelete():
+                self.conversation.delete(event.item_id)
+                return [self._write("conversation.item.deleted", item_id=event.item_id), ContextChanged()]
+            case client.ResponseCreate():
+                return self._create_response(event.response or _NO_OPTIONS)
+            case client.ResponseCancel():
+                return self._cancel_response(event.response_id)
+        assert_never(event)
+
+    def _append(self, audio: str) -> list[Output]:
+        by_hand = self.session.audio.input.turn_detection is None
+        if by_hand and self._input.uncommitted_ms >= self._facts.max_buffer_ms:
+            raise ProtocolError(
+                "input_audio_buffer_full",
+                f"The input audio buffer holds {self._input.uncommitted_ms:.0f}ms of audio. Commit or clear it.",
+            )
+        samples = self._input.append(audio)
+        return [AppendAudio(samples, sample_rate_of(self._input.format))] if len(samples) else []
+
+    def _update(self, patch: dict[str, Any]) -> list[Output]:
+        before, after = self.session, updated(self.session, patch)
+        if after.voice != before.voice:
+            self._check_voice(after.voice, "session.audio.output.voice")
+            if self.responses.spoke:
+                message = "Cannot update a conversation's voice if assistant audio is present."
+                raise ProtocolError("cannot_update_voice", message, "session.audio.output.voice")
+        self.session = after
+        if after.audio.input.format != before.audio.input.format:
+            self._input = InputAudio(after.audio.input.format)
+        if before.audio.input.turn_detection is None and after.audio.input.turn_detection is not None:
+            self._input.committed()  # what waited for a commit by hand is not part of a turn that will be detected
+        return [self._write("session.updated", session=self._session_json()), ContextChanged()]
+
+    def _check_voice(self, voice: str, param: str) -> None:
+        if voice not in self._facts.voices:
+            known = ", ".join(f"'{name}'" for name in sorted(self._facts.voices))
+            raise ProtocolError("invalid_value", f"Invalid value: '{voice}'. Supported values are: {known}.", param)
+
+    def _create_item(self, event: client.ItemCreate) -> list[Output]:
+        item, audio = parse_item(event.item, self._ids("item"))
+        audio_format = self.session.audio.input.format
+        samples = (
+            decode_samples(_whole(decode_base64(audio, "item.content"), audio_format), audio_format) if audio else None
+        )
+        previous = self.conversation.insert(item, event.previous_item_id)
+        outputs = self._added(item, previous)
+        if samples is not None:
+            outputs.append(ItemAudio(item.id, samples, sample_rate_of(audio_format)))
+        return [*outputs, ContextChanged()]
+
+    def _truncate_item(self, event: client.ItemTruncate) -> list[Output]:
+        self.conversation.get(event.item_id, "item_truncate_invalid_item_id").truncate(event.audio_end_ms)
+        place = {"item_id": event.item_id, "content_index": event.content_index, "audio_end_ms": event.audio_end_ms}
+        return [self._write("conversation.item.truncated", **place), ContextChanged()]
+
+    # The turn being spoken
+
+    def speech_started(self, at_ms: int) -> list[Output]:
+        """The person began to speak; ``at_ms`` of the session's sound, prefix padding included."""
+        self._turn_item = self._turn_item or self._ids("item")
+        self._turn_ended = False
+        return [self._write("input_audio_buffer.speech_started", audio_start_ms=at_ms, item_id=self._turn_item)]
+
+    def speech_stopped(self, at_ms: int) -> list[Output]:
+        """The person's turn is over; ``at_ms`` includes the silence that decided it."""
+        self._turn_ended = True
+        return [self._write("input_audio_buffer.speech_stopped", audio_end_ms=at_ms, item_id=self._turn_item)]
+
+    def drop_turn(self) -> list[Output]:
+        """The sound so far is nobody's turn: it held no words, or the client cleared it."""
+        self._turn_item, self._turn_ended = None, False
+        self._input.committed()
+        return [self._write("input_audio_buffer.cleared")]
+
+    def commit(self) -> list[Output]:
+        """Make the uncommitted sound the conversation's last item."""
+        item = Item(self._turn_item or self._ids("item"), "user", [Part("input_audio")])
+        self._turn_item, self._turn_ended = None, False
+        self._input.committed()
+        previous = self.conversation.insert(item)
+        committed = self._write("input_audio_buffer.committed", previous_item_id=previous, item_id=item.id)
+        return [committed, *self._added(item, previous), TurnCommitted(item.id)]
+
+    def _commit_by_hand(self) -> list[Output]:
+        if self._turn_item is None:
+            held = 0.0 if self.session.audio.input.turn_detection else self._input.uncommitted_ms
+            if held < MIN_COMMIT_MS:
+                raise ProtocolError(
+                    "input_audio_buffer_commit_empty",
+                    f"Error committing input audio buffer: buffer too small. Expected at least {MIN_COMMIT_MS}ms of "
+                    f"audio, but buffer only has {held:.2f}ms of audio.",
+                )
+        return self.commit()
+
+    def transcribed(self, item_id: str, text: str, seconds: float) -> list[Output]:
+        """The words of a user's item are known; ``seconds``: the length of its sound."""
+        item = self.conversation.find(item_id)
+        if item is None or not item.content:
+            return []
+        item.content[0].text = text
+        if self.session.audio.input.transcription is None:
+            return []
+        place = {"item_id": item_id, "content_index": 0}
+        kind = "conversation.item.input_audio_transcription"
+        counted = {"type": "duration", "seconds": seconds}
+        return [
+            self._write(f"{kind}.delta", **place, delta=text),
+            self._write(f"{kind}.completed", **place, transcript=text, usage=counted),
+        ]
+
+    def transcription_failed(self, item_id: str, error: ErrorInfo) -> list[Output]:
+        if self.conversation.find(item_id) is None or self.session.audio.input.transcription is None:
+            return []
+        failure = {"type": "server_error", "code": error.code, "message": error.message, "param": None}
+        kind = "conversation.item.input_audio_transcription.failed"
+        return [self._write(kind, item_id=item_id, content_index=0, error=failure)]
+
+    # Responses
+
+    def respond(self) -> list[Output]:
+        """Answer the conversation as it stands. There must be no active response."""
+        return self._start(_NO_OPTIONS, None)
+
+    def _create_response(self, options: client.ResponseOptions) -> list[Output]:
+        outputs: list[Output] = []
+        voice = voice_name(options.audio.output.voice)
+        if voice is not None:
+            self._check_voice(voice, "response.audio.output.voice")
+        messages = self._resolve(options.input) if options.input is not None else None
+        if options.conversation == "auto":
+            if (active := self.responses.active) is not None:
+                raise ProtocolError(
+                    "conversation_already_has_active_response",
+                    f"Conversation already has an active response in progress: {active.id}. Wait until the response "
+                    "is finished before creating a new one.",
+                )
+            if self._turn_ended and messages is None:
+                outputs += self.commit()  # it asks for an answer to what was just said, so that counts as a turn
+        return outputs + self._start(options, messages)
+
+    def _resolve(self, raw_items: tuple[dict[str, Any], ...]) -> tuple[Message, ...]:
+        items: list[Item] = []
+        for index, raw in enumerate(raw_items):
+            path = f"response.input[{index}]"
+            if raw.get("type") == "item_reference":
+                reference = raw.get("id")
+                item = self.conversation.find(reference) if isinstance(reference, str) else None
+                if item is None:
+                    raise ProtocolError("item_not_found", f"Item '{reference}' does not exist.", f"{path}.id")
+                items.append(item)
+                continue
+            item, audio = parse_item(raw, self._ids("item"), path)
+            if audio is not None:
+                raise ProtocolError("invalid_value", "Sound in 'response.input' needs a transcript.", f"{path}.content")
+            items.append(item)
+        return messages_of(items)
+
+    def prospect(self) -> ResponseSettings:
+        """What would hold for an answer that the server began now."""
+        return settings_for(self.session, _NO_OPTIONS)
+
+    def _start(self, options: client.ResponseOptions, messages: tuple[Message, ...] | None) -> list[Output]:
+        conversation = self.conversation if options.conversation == "auto" else None
+        response = self.responses.begin(settings_for(self.session, options), conversation)
+        return [response.created(), StartReply(response.id, messages)]
+
+    def _cancel_response(self, response_id: str | None) -> list[Output]:
+        response = self.responses.active if response_id is None else self.responses.get(response_id)
+        if response is None:
+            raise ProtocolError("response_cancel_not_active", "Cancellation failed: no active response found.")
+        return self.cancel(response.id, "client_cancelled")
+
+    def cancel(self, response_id: str, reason: CancelReason) -> list[Output]:
+        events = self.responses.cancel(response_id, reason)
+        return [*events, CancelReply(response_id)] if events else []
+
+    def heard(self, item_id: str, played_ms: float) -> None:
+        """An answer's playback stopped there, by the server's own reckoning; a client's truncation knows better."""
+        item = self.conversation.find(item_id)
+        if item is not None and not item.truncated:
+            item.heard_ms = played_ms
+
+    # Shapes
+
+    def server_error(self, code: str, message: str) -> list[Output]:
+        """An ``error`` event for what no client event caused."""
+        return [self._write.error(code, message, kind="server_error")]
+
+    def _error(self, error: ProtocolError, event_id: str | None) -> Output:
+        return self._write.error(
+            error.code, error.message, param=error.param, event_id=event_id, kind="invalid_request_error"
+        )
+
+    def _added(self, item: Item, previous: str | None) -> list[Output]:
+        shown = item.to_json()
+        return [
+            self._write("conversation.item.added", previous_item_id=previous, item=shown),
+            self._write("conversation.item.done", previous_item_id=previous, item=shown),
+        ]
+
+    def _session_json(self) -> dict[str, Any]:
+        settings: dict[str, Any] = msgspec.to_builtins(self.session)
+        return {**settings, "object": "realtime.session", "id": self.id, "expires_at": self._facts.expires_at}
+
+
+def _whole(data: bytes, audio_format: AudioFormat) -> bytes:
+    return data[: len(data) - len(data) % 2] if isinstance(audio_format, Pcm) else data

@@ -1,0 +1,96 @@
+"""The responses under way: at most one writes the conversation, any number run beside it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from voice_omni.proto.errors import ErrorInfo
+from voice_omni.realtime.client_events import ResponseOptions
+from voice_omni.realtime.conversation import Conversation
+from voice_omni.realtime.events import EventWriter, ServerEvent
+from voice_omni.realtime.ids import IdFactory
+from voice_omni.realtime.response import CancelReason, Response, ResponseSettings
+from voice_omni.realtime.settings import CustomVoice, Session
+
+
+def voice_name(voice: str | CustomVoice | None) -> str | None:
+    return voice.id if isinstance(voice, CustomVoice) else voice
+
+
+def settings_for(session: Session, options: ResponseOptions) -> ResponseSettings:
+    """The session's settings, with what one response changes of them."""
+    audio = options.audio.output
+    modality = options.output_modalities or session.output_modalities
+    limit = options.max_output_tokens
+    return ResponseSettings(
+        output=modality[0],
+        instructions=session.instructions if options.instructions is None else options.instructions,
+        voice=voice_name(audio.voice) or session.voice,
+        speed=audio.speed or session.audio.output.speed,
+        output_format=audio.format or session.audio.output.format,
+        max_output_tokens=session.max_output_tokens if limit is None else limit,
+        metadata=options.metadata,
+    )
+
+
+class Responses:
+    """Responses by id, from their creation until they are done. A response that is done has no events left."""
+
+    def __init__(self, sample_rate: int, ids: IdFactory, write: EventWriter) -> None:
+        """``sample_rate``: Hz, of the samples that :meth:`speak` counts."""
+        self._rate = sample_rate
+        self._ids = ids
+        self._write = write
+        self._open: dict[str, Response] = {}
+        self.spoke = False
+        """Whether any sound has been answered in this session."""
+
+    @property
+    def active(self) -> Response | None:
+        """The response that writes the conversation at present."""
+        return next((response for response in self._open.values() if response.in_conversation), None)
+
+    def get(self, response_id: str) -> Response | None:
+        """The response under way with this id; None once it is done."""
+        return self._open.get(response_id)
+
+    def begin(self, settings: ResponseSettings, conversation: Conversation | None) -> Response:
+        response = Response(self._ids("resp"), self._ids("item"), settings, conversation, self._rate, self._write)
+        self._open[response.id] = response
+        return response
+
+    def say(self, response_id: str, text: str) -> list[ServerEvent]:
+        """The next piece of the answer's words."""
+        response = self._open.get(response_id)
+        return response.say(text) if response else []
+
+    def speak(
+        self, response_id: str, data: bytes, samples: int, marks: tuple[tuple[int, str], ...]
+    ) -> list[ServerEvent]:
+        """Sound of the answer; ``data`` is in its output format, ``samples`` and ``marks`` count the source's."""
+        response = self._open.get(response_id)
+        self.spoke = self.spoke or (response is not None and bool(data))
+        return response.speak(data, samples, marks) if response else []
+
+    def complete(
+        self,
+        response_id: str,
+        finish_reason: Literal["stop", "length"],
+        tokens: tuple[int, int],
+        *,
+        spoken_input: bool,
+        extra: dict[str, Any] | None = None,
+    ) -> list[ServerEvent]:
+        """The answer is whole. ``tokens``: of the input and the output. ``extra`` goes into ``response.done``."""
+        response = self._open.pop(response_id, None)
+        if response is None:
+            return []
+        return response.complete(finish_reason, *tokens, spoken_input=spoken_input, extra=extra)
+
+    def fail(self, response_id: str, error: ErrorInfo) -> list[ServerEvent]:
+        response = self._open.pop(response_id, None)
+        return response.fail(error) if response else []
+
+    def cancel(self, response_id: str, reason: CancelReason) -> list[ServerEvent]:
+        response = self._open.pop(response_id, None)
+        return response.cancel(reason) if response else []

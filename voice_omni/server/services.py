@@ -1,0 +1,45 @@
+"""What the routes share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from voice_omni.client.interface import VoiceClient
+from voice_omni.realtime.ids import IdFactory, random_id
+from voice_omni.session.options import SessionOptions
+from voice_omni.session.silero import SileroModel
+
+HealthSource = Callable[[], Mapping[str, Any]]
+"""The pipeline's state, ready to be encoded as JSON. Its ``ready`` says whether every stage can work."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """The pipeline, as clients see it."""
+
+    name: str
+    description: str
+    voices: tuple[str, ...]
+    created: int = 0
+    """Unix time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything that the application needs from below it.
+
+    ``max_sessions``: conversations at the same time; one more is told to come back later.
+    """
+
+    client: VoiceClient
+    health: HealthSource
+    model: ModelCard
+    silero: SileroModel
+    options: SessionOptions = field(default_factory=SessionOptions)
+    max_sessions: int = 32
+    ids: IdFactory = random_id
+    clock: Callable[[], float] = time.monotonic
+    wall_clock: Callable[[], float] = time.time

@@ -1,0 +1,85 @@
+"""Sends answers at the pace at which they are played, and knows how much of each was heard."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from voice_omni.audio.pacing import PlayoutClock
+from voice_omni.client.interface import AudioDelta
+from voice_omni.realtime.response import Response
+from voice_omni.realtime.responses import Responses
+from voice_omni.session.delivery import SpeechEncoder, split
+from voice_omni.session.ledger import PlaybackLedger
+from voice_omni.session.options import SessionOptions
+from voice_omni.session.outbox import Outbox
+
+
+class Speaker:
+    """One session's voice.
+
+    A client's playback cannot be seen from here. It is taken to play without a break what it was sent, so much ahead
+    of it as ``max_lead_ms`` is sent and no more; what is not sent stays in the pipeline, which waits.
+    """
+
+    def __init__(
+        self,
+        responses: Responses,
+        outbox: Outbox,
+        options: SessionOptions,
+        source_rate: int,
+        clock: Callable[[], float],
+    ) -> None:
+        """``source_rate``: Hz, of the pipeline's sound. ``clock``: monotonic seconds."""
+        self._responses = responses
+        self._outbox = outbox
+        self._rate = source_rate
+        self._longest = max(1, options.delta_ms * source_rate // 1000)
+        self._clock = clock
+        self._playout = PlayoutClock(options.max_lead_ms / 1000)
+        self._ledger = PlaybackLedger()
+        self._encoders: dict[str, SpeechEncoder] = {}
+
+    @property
+    def playing(self) -> bool:
+        return self._playout.playing(self._clock())
+
+    async def speak(self, response: Response, delta: AudioDelta, epoch: int | None) -> None:
+        """Send ``delta``, waiting as long as the client is ahead of its playback or slow to read."""
+        for piece in split(delta, self._longest):
+            await self._turn_to_send()
+            encoder = self._encoders.setdefault(response.id, SpeechEncoder(self._rate, response.settings.output_format))
+            self._send(response, encoder.push(piece.samples), len(piece.samples), piece.marks, epoch)
+
+    def finish(self, response: Response, epoch: int | None) -> None:
+        """Send what the resampler held back of an answer that is over."""
+        encoder = self._encoders.pop(response.id, None)
+        if encoder is not None and (rest := encoder.flush()):
+            self._send(response, rest, 0, (), epoch)
+
+    def forget(self, response_id: str) -> None:
+        self._encoders.pop(response_id, None)
+
+    def silence(self) -> dict[str, float]:
+        """Playback stops now. Returns the milliseconds heard of each item that was cut short."""
+        now = self._clock()
+        self._playout.clear(now)
+        return self._ledger.cut(now)
+
+    async def _turn_to_send(self) -> None:
+        while True:
+            await self._outbox.room()
+            now = self._clock()
+            due = self._playout.next_send(now)
+            if due <= now:
+                return
+            await asyncio.sleep(due - now)
+
+    def _send(
+        self, response: Response, data: bytes, samples: int, marks: tuple[tuple[int, str], ...], epoch: int | None
+    ) -> None:
+        self._outbox.put(self._responses.speak(response.id, data, samples, marks), epoch)
+        if response.item is not None and samples:
+            now = self._clock()
+            starts, ends = self._playout.sent(samples / self._rate, now)
+            self._ledger.sent(response.item.id, starts, ends, now)

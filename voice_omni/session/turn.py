@@ -1,0 +1,43 @@
+"""One turn of the person: its sound, and the reply that is being prepared for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from voice_omni.session.reply_run import ReplyRun
+from voice_omni.session.utterance import Utterance
+
+
+@dataclass(slots=True)
+class Moments:
+    """When a turn was decided, in monotonic seconds; None where it has not come to that."""
+
+    speech_end: float | None = None
+    paused: float | None = None
+    stopped: float | None = None
+    committed: float | None = None
+    first_audio: float | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """From the first sound to the answer.
+
+    ``ended``: nothing will be added. ``item_id``: the conversation's item that it has become. ``retried``: its reply
+    failed once for a reason that may pass.
+    """
+
+    utterance: Utterance
+    run: ReplyRun | None = None
+    ended: bool = False
+    retried: bool = False
+    item_id: str | None = None
+    moments: Moments = field(default_factory=Moments)
+
+    @property
+    def answerable(self) -> bool:
+        """Whether its reply can be given to a response: nobody has it, and it has not failed but may yet succeed."""
+        run = self.run
+        if run is None or run.response_id is not None:
+            return False
+        return run.error is None or self.retried or not run.error.retryable

@@ -1,0 +1,196 @@
+"""When a turn begins, pauses, goes on and ends. Pure: judged windows in, decisions out, audio time only.
+
+Starting and stopping are strategies of their own, so that either can be replaced (a semantic end of turn, a minimum
+number of words) without the other noticing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal, Protocol
+
+from voice_omni.session.activity import Frame
+from voice_omni.session.silero import RATE
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSettings:
+    """Thresholds are probabilities; everything else counts samples at 16 kHz."""
+
+    threshold: float
+    release: float
+    min_speech: int
+    min_resumption: int
+    short_pause: int
+    silence: int
+    max_utterance: int
+
+
+def samples_of(milliseconds: int) -> int:
+    """Samples at 16 kHz."""
+    return milliseconds * RATE // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Speech is certain at ``at``; its first window began at ``onset``."""
+
+    onset: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """A silence began at ``quiet_from`` that is long enough to get an answer ready, not to end the turn."""
+
+    quiet_from: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The person went on after :class:`Paused`."""
+
+    at: int
+
+
+StopCause = Literal["silence", "max_utterance", "starved"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The turn is over; speech ended at ``quiet_from``."""
+
+    quiet_from: int
+    at: int
+    cause: StopCause
+
+
+TurnEvent = Started | Paused | Resumed | Stopped
+
+
+class StartStrategy(Protocol):
+    def update(self, frame: Frame, settings: TurnSettings) -> int | None:
+        """Where speech began, in the frame in which it becomes certain."""
+        ...
+
+    def reset(self) -> None: ...
+
+
+class StopDecision(Enum):
+    GO_ON = "go_on"
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
+
+
+class StopStrategy(Protocol):
+    quiet_from: int | None
+    """Where the silence at the end of what was heard began; None while there is speech."""
+
+    def update(self, frame: Frame, settings: TurnSettings) -> StopDecision: ...
+
+    def reset(self) -> None: ...
+
+
+class SustainedVoice:
+    """Speech begins when its probability has stayed up for the minimum duration."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self._onset: int | None = None
+
+    def update(self, frame: Frame, settings: TurnSettings) -> int | None:
+        if frame.probability >= settings.threshold:
+            if self._onset is None:
+                self._onset = frame.start
+        elif frame.probability < settings.release:
+            self._onset = None
+        if self._onset is not None and frame.end - self._onset >= settings.min_speech:
+            return self._onset
+        return None
+
+
+class Silence:
+    """A turn ends when silence has lasted; a noise in the silence that is too short for speech does not count."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.quiet_from: int | None = None
+        self._voice_from: int | None = None
+        self._paused = False
+
+    def update(self, frame: Frame, settings: TurnSettings) -> StopDecision:
+        if self.quiet_from is None:
+            if frame.probability < settings.release:
+                self.quiet_from, self._voice_from = frame.start, None
+        elif frame.probability < settings.threshold:
+            self._voice_from = None
+        else:
+            self._voice_from = frame.start if self._voice_from is None else self._voice_from
+            if frame.end - self._voice_from >= settings.min_resumption:
+                was_paused = self._paused
+                self.reset()
+                return StopDecision.RESUME if was_paused else StopDecision.GO_ON
+        if self.quiet_from is None or self._voice_from is not None:
+            return StopDecision.GO_ON
+        silence = frame.end - self.quiet_from
+        if silence >= settings.silence:
+            return StopDecision.STOP
+        if silence >= settings.short_pause and not self._paused:
+            self._paused = True
+            return StopDecision.PAUSE
+        return StopDecision.GO_ON
+
+
+class TurnDetector:
+    """Follows one session's turns."""
+
+    def __init__(
+        self, settings: TurnSettings, start: StartStrategy | None = None, stop: StopStrategy | None = None
+    ) -> None:
+        self.settings = settings
+        self._start = start or SustainedVoice()
+        self._stop = stop or Silence()
+        self._onset: int | None = None
+
+    @property
+    def engaged(self) -> bool:
+        """Whether someone is speaking or may go on."""
+        return self._onset is not None
+
+    def reset(self) -> None:
+        self._onset = None
+        self._start.reset()
+        self._stop.reset()
+
+    def update(self, frame: Frame) -> TurnEvent | None:
+        if self._onset is None:
+            onset = self._start.update(frame, self.settings)
+            if onset is None:
+                return None
+            self._onset = onset
+            self._start.reset()
+            return Started(onset, frame.end)
+        decision = self._stop.update(frame, self.settings)
+        if decision is StopDecision.STOP:
+            return self._ended(frame.end, "silence")
+        if frame.end - self._onset >= self.settings.max_utterance:
+            return self._ended(frame.end, "max_utterance")
+        if decision is StopDecision.PAUSE and self._stop.quiet_from is not None:
+            return Paused(self._stop.quiet_from, frame.end)
+        return Resumed(frame.end) if decision is StopDecision.RESUME else None
+
+    def starve(self, at: int) -> Stopped | None:
+        """No more sound comes: end the turn that is under way, if one is."""
+        return self._ended(at, "starved") if self._onset is not None else None
+
+    def _ended(self, at: int, cause: StopCause) -> Stopped:
+        quiet_from = at if self._stop.quiet_from is None else self._stop.quiet_from
+        self.reset()
+        return Stopped(quiet_from, at, cause)
