@@ -42,10 +42,11 @@ async def killed_and_back(pipeline: Launcher, node: str, how: signal.Signals) ->
 async def test_speech_goes_in_and_an_answer_comes_out(tmp_path: Path) -> None:
     async with launch(toy_settings(), tmp_path) as pipeline:
         handle = await pipeline.coordinator.submit(OmniRequest(request_id="r", route="speech"))
+        reader = asyncio.create_task(collect(handle))
         for _ in range(40):
             await handle.append({"audio": np.zeros(160, np.float32)})
         await handle.end_input()
-        said, sung = await collect(handle)
+        said, sung = await reader
         assert handle.record.state is RequestState.COMPLETED
         assert handle.record.results["listen"] == {"transcript": "6400 samples"}
         assert said == "6400 samples "
@@ -68,9 +69,7 @@ async def test_many_requests_at_once_keep_apart(tmp_path: Path, width: int) -> N
     """Narrow frames ride in the control message, wide ones (640 kB a chunk) go through shared memory."""
     async with launch(toy_settings(relay_bytes=1 << 21), tmp_path) as pipeline:
         texts = [f"{number} little words " for number in range(8)]
-        await asyncio.gather(
-            *(answer(pipeline, f"r{number}", text, width=width) for number, text in enumerate(texts))
-        )
+        await asyncio.gather(*(answer(pipeline, f"r{number}", text, width=width) for number, text in enumerate(texts)))
         assert await until_idle(pipeline) == {}
 
 
@@ -234,6 +233,16 @@ async def test_a_hung_process_is_found_killed_and_replaced(tmp_path: Path) -> No
         assert raised.value.info.code == "stage_died"
         assert raised.value.info.stage == "speak"
         assert loop.time() - stopped < 2.0
+        await answer(pipeline, "after")
+
+
+async def test_a_stage_that_is_stuck_in_a_batch_is_replaced(tmp_path: Path) -> None:
+    """Its process still lives and beats; only the one batch never ends."""
+    async with launch(toy_settings(batch_deadline_s=0.5), tmp_path) as pipeline:
+        handle = await pipeline.coordinator.submit(text_request("stuck", "a b c", at="vocode", do="sleep"))
+        with pytest.raises(OmniError) as raised:
+            await collect(handle)
+        assert (raised.value.info.code, raised.value.info.stage) == ("stage_died", "vocode")
         await answer(pipeline, "after")
 
 

@@ -7,7 +7,7 @@ import base64
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection
@@ -38,13 +38,35 @@ async def eventually(condition: Callable[[], bool]) -> None:
 
 async def get_json(address: str, path: str) -> tuple[int, Any]:
     """Status and body of a GET request."""
+    status, body, _ = await request_json(address, path)
+    return status, body
 
-    def fetch() -> tuple[int, Any]:
+
+async def request_json(
+    address: str,
+    path: str,
+    body: Any = None,
+    *,
+    headers: Mapping[str, str] | None = None,
+    method: str | None = None,
+) -> tuple[int, Any, Mapping[str, str]]:
+    """Status, decoded body (None if it is not JSON) and headers, in lower case, of an HTTP answer.
+
+    ``body``: bytes as they are, anything else as JSON; None sends none. The method is POST with a body, else GET.
+    """
+    data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    request = urllib.request.Request(f"http://{address}{path}", data, dict(headers or {}), method=method)
+    request.add_header("Content-Type", "application/json")
+
+    def fetch() -> tuple[int, Any, Mapping[str, str]]:
         try:
-            with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as response:
-                return response.status, json.load(response)
+            answer = urllib.request.urlopen(request, timeout=10)
         except urllib.error.HTTPError as error:
-            return error.code, json.load(error)
+            answer = error
+        with answer:
+            shown = {name.lower(): value for name, value in answer.headers.items()}
+            text = answer.read()
+            return answer.status, json.loads(text) if "json" in shown.get("content-type", "") else None, shown
 
     return await asyncio.to_thread(fetch)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 import numpy as np
@@ -15,11 +15,43 @@ from voice_omni.proto.errors import ErrorInfo
 Samples = NDArray[np.float32]
 
 
-class Message(msgspec.Struct, frozen=True):
-    """One earlier message of the conversation, as text."""
+class Tool(msgspec.Struct, frozen=True):
+    """A function that the model may call. ``parameters``: the JSON Schema of its arguments, an object."""
 
-    role: Literal["system", "user", "assistant"]
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {}
+
+
+class NamedTool(msgspec.Struct, frozen=True):
+    """As a tool choice: this function, and no other, must be called."""
+
+    name: str
+
+
+ToolChoice = Literal["auto", "none", "required"] | NamedTool
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call that the model made. ``arguments``: JSON text, as the model wrote it."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One earlier message of the conversation, as text.
+
+    ``tool_calls``: what an assistant message called, beside what it said or instead. A ``tool`` message is the result
+    of the call ``call_id``. ``images``: data URIs, for models that take them.
+    """
+
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    call_id: str | None = None
+    images: tuple[str, ...] = ()
 
 
 class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -27,7 +59,8 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     ``messages`` is the conversation so far, oldest first. With ``input="speech"`` the person's turn is streamed in
     as audio and comes after them. ``input="speak"`` speaks ``text`` and asks no thinker. ``instructions`` None means
-    the pipeline's own system prompt. ``output="transcript"`` only writes down what was said.
+    the pipeline's own system prompt. ``output="transcript"`` only writes down what was said. Without any message the
+    model speaks first. ``tool_choice`` is honoured as far as the model can be made to.
     """
 
     input: Literal["speech", "text", "speak"] = "speech"
@@ -35,6 +68,8 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     messages: tuple[Message, ...] = ()
     text: str = ""
     instructions: str | None = None
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = "auto"
     voice: str | None = None
     speed: Annotated[float, msgspec.Meta(ge=0.25, le=4.0)] | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0.0, le=2.0)] | None = None
@@ -55,6 +90,20 @@ class Transcript:
 @dataclass(frozen=True, slots=True)
 class TextDelta:
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """The next piece of a function call; it is neither said nor shown as text.
+
+    ``call``: which one of the reply, from 0. ``arguments``: more of their JSON text. ``final``: that was all of it, and
+    the text is valid JSON. Without ``final`` the call was cut off by the token limit.
+    """
+
+    call: int
+    name: str
+    arguments: str = ""
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +139,15 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The reply ended early; nothing follows. ``code`` ``no_speech``: the input held no words."""
+    """The reply ended early; nothing follows.
+
+    ``code`` ``no_speech``: the input held no words; ``invalid_tool_call``: the model wrote a call that makes no sense.
+    """
 
     error: ErrorInfo
 
 
-ReplyEvent = Transcript | TextDelta | AudioDelta | Done | Failed
+ReplyEvent = Transcript | TextDelta | ToolCallDelta | AudioDelta | Done | Failed
 
 
 class Reply(Protocol):
@@ -107,7 +159,10 @@ class Reply(Protocol):
     request_id: str
 
     async def send_audio(self, samples: Samples) -> None:
-        """The person's sound, float32 mono at ``input_sample_rate``; waits while the pipeline is behind."""
+        """The person's sound, float32 mono at ``input_sample_rate``; waits while the pipeline is behind.
+
+        Read the events meanwhile: a stage whose output nobody takes stops taking input.
+        """
         ...
 
     async def end_audio(self) -> None: ...

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from voice_omni.client.interface import (
@@ -13,10 +14,13 @@ from voice_omni.client.interface import (
     Done,
     Failed,
     GenerateRequest,
+    Message,
+    NamedTool,
     ReplyEvent,
     Samples,
     StageTiming,
     TextDelta,
+    ToolCallDelta,
     Transcript,
 )
 from voice_omni.pipeline.coordinator import Coordinator, RequestHandle
@@ -72,11 +76,7 @@ def to_omni_request(spec: PipelineSpec, request: GenerateRequest, request_id: st
         raise OmniError("invalid_value", f"voice '{request.voice}' is none of: {', '.join(spec.voices)}", param="voice")
     if request.input == "speak" and not request.text.strip():
         raise OmniError("invalid_value", "there is no text to speak", param="text")
-    if request.input == "text" and not request.messages:
-        raise OmniError("invalid_value", "there is no message to answer", param="messages")
-    inputs: Data = {
-        vocabulary.MESSAGES: [{"role": message.role, "content": message.content} for message in request.messages]
-    }
+    inputs: Data = {vocabulary.MESSAGES: [_message(message) for message in request.messages], **_tools(request)}
     if request.input == "speak":
         inputs[vocabulary.TEXT] = request.text
     params = {
@@ -95,6 +95,29 @@ def to_omni_request(spec: PipelineSpec, request: GenerateRequest, request_id: st
         session_id=request.session_id,
         utterance_id=request.utterance_id,
     )
+
+
+def _message(message: Message) -> Data:
+    data: Data = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        data[vocabulary.TOOL_CALLS] = [msgspec.to_builtins(call) for call in message.tool_calls]
+    if message.call_id is not None:
+        data[vocabulary.CALL_ID] = message.call_id
+    if message.images:
+        data[vocabulary.IMAGES] = list(message.images)
+    return data
+
+
+def _tools(request: GenerateRequest) -> Data:
+    choice = request.tool_choice
+    if isinstance(choice, NamedTool) and choice.name not in {tool.name for tool in request.tools}:
+        raise OmniError("invalid_value", f"there is no tool '{choice.name}' to call", param="tool_choice")
+    if not request.tools:
+        return {}
+    return {
+        vocabulary.TOOLS: [msgspec.to_builtins(tool) for tool in request.tools],
+        vocabulary.TOOL_CHOICE: msgspec.to_builtins(choice),
+    }
 
 
 class PipelineReply:
@@ -134,6 +157,8 @@ def to_event(output: StageOutput) -> ReplyEvent | None:
         return AudioDelta(np.asarray(data[vocabulary.AUDIO], dtype=np.float32), marks)
     if vocabulary.TRANSCRIPT in data:
         return Transcript(data[vocabulary.TRANSCRIPT], bool(data.get(vocabulary.FINAL, False)))
+    if vocabulary.TOOL_CALL in data:
+        return ToolCallDelta(**data[vocabulary.TOOL_CALL])
     if vocabulary.TEXT in data:
         return TextDelta(data[vocabulary.TEXT])
     return None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from voice_omni.config.settings import LimitSettings
 from voice_omni.pipeline.binding import Binder
@@ -41,6 +42,7 @@ class _Input:
     credits: int
     sequence: int = 0
     ended: bool = False
+    lane: Lane[Callable[[], None]] = field(default_factory=lambda: Lane(lambda send: send()))
 
 
 class RequestHandle:
@@ -62,18 +64,24 @@ class RequestHandle:
         return self.record.request_id
 
     async def append(self, data: Data) -> None:
-        """Stream a chunk in; waits for a credit. Chunks for a request that has ended are dropped."""
+        """Stream a chunk in; waits for a credit. Chunks for a request that has ended are dropped.
+
+        Read the output meanwhile: a stage whose output nobody takes stops taking input.
+        """
         for stream in self._inputs:
-            await self.signal.wait_until(lambda: stream.credits > 0 or self.record.state.final)  # noqa: B023
-            if not self.record.state.final and not stream.ended:
+            await self.signal.wait_until(lambda: stream.credits > 0 or self._closed(stream))  # noqa: B023
+            if not self._closed(stream):
                 stream.credits -= 1
                 await self._coordinator.send_input(self.record, stream, data)
 
     async def end_input(self) -> None:
         for stream in self._inputs:
-            if not self.record.state.final and not stream.ended:
+            if not self._closed(stream):
                 stream.ended = True
                 self._coordinator.end_input(self.record, stream)
+
+    def _closed(self, stream: _Input) -> bool:
+        return stream.ended or self.record.state.final or stream.stage in self.record.done
 
     def grant(self, stage: str, count: int) -> None:
         for stream in self._inputs:
@@ -140,7 +148,8 @@ class Coordinator:
     async def submit(self, request: OmniRequest) -> RequestHandle:
         """Admit a request, waiting for a stage that is being restarted.
 
-        Raises :class:`OmniError`: ``overloaded`` or ``stage_unavailable`` (both retryable), ``unsupported_route``.
+        Raises :class:`OmniError`: ``overloaded`` or ``stage_unavailable`` (both retryable), ``unsupported_route``,
+        ``unsupported_type`` (a header that cannot travel).
         """
         route = self._topology.stages_of(request.route)
         self._check_room()
@@ -163,8 +172,12 @@ class Coordinator:
         self._lifetimes[request.request_id] = loop.call_later(
             self._limits.request_deadline_s, self._fail, request.request_id, self._overdue()
         )
-        for stage in self._topology.entries(request.route):
-            self._node.send(bindings[stage], stage, Open(request, CLIENT, bindings))
+        try:
+            for stage in self._topology.entries(request.route):
+                self._node.send(bindings[stage], stage, Open(request, CLIENT, bindings))
+        except OmniError as error:
+            self._fail(request.request_id, error)
+            raise
         return handle
 
     def _check_room(self) -> None:
@@ -179,14 +192,22 @@ class Coordinator:
     # -- the client's side ---------------------------------------------------------------------------------------
 
     async def send_input(self, record: RequestRecord, stream: _Input, data: Data) -> None:
-        """Raises :class:`OmniError` if the chunk cannot travel (``payload_too_large``)."""
+        """A chunk that cannot travel (``payload_too_large``, ``unsupported_type``) fails the request."""
         message = Deliver(record.request_id, CLIENT, stream.sequence, "chunk", data)
         stream.sequence += 1
-        send = await self._node.prepare(stream.node, message)
-        send(stream.stage)
+        place = stream.lane.reserve()
+        ready: Callable[[], None] | None = None
+        try:
+            send = await self._node.prepare(stream.node, message)
+            ready = partial(send, stream.stage)
+        except OmniError as error:
+            self._fail(record.request_id, error)
+        finally:
+            stream.lane.fill(place, ready)
 
     def end_input(self, record: RequestRecord, stream: _Input) -> None:
-        self._node.send(stream.node, stream.stage, End(record.request_id, CLIENT, stream.sequence))
+        end = End(record.request_id, CLIENT, stream.sequence)
+        stream.lane.pass_through(partial(self._node.send, stream.node, stream.stage, end))
 
     def taken(self, record: RequestRecord, stage: str) -> None:
         if not record.state.final:
@@ -267,6 +288,7 @@ class Coordinator:
         record = handle.record
         if isinstance(message, StageDone):
             record.stage_done(message)
+            self._check_handed_on(record, message)
         elif message.kind == "result":
             record.result(message.source, message.body)
         else:
@@ -287,13 +309,16 @@ class Coordinator:
             handle.signal.notify()
 
     def _end(self, handle: RequestHandle, how: str) -> None:
-        """Broadcast the abort; the request stays known until every stage has acknowledged."""
+        """Broadcast the abort; the request stays known until every living stage has acknowledged.
+
+        The others are told too: something that waits for their node to come back may still open the request there.
+        """
         record = handle.record
         live = {(stage, node) for stage, node in record.bindings.items() if self._binder.is_live(node)}
         self._forget(handle, how)
         if live:
             self._endings[record.request_id] = _Ending(live)
-        for stage, node in live:
+        for stage, node in record.bindings.items():
             self._node.send(node, stage, Abort(record.request_id))
 
     def _forget(self, handle: RequestHandle, how: str) -> None:
@@ -320,14 +345,28 @@ class Coordinator:
         self._binder.up(node)
         self._nodes_changed.notify()
 
+    def _check_handed_on(self, record: RequestRecord, done: StageDone) -> None:
+        """Fail what a stage has handed on to a node that had died: it did not know, and has forgotten the request."""
+        up = self._node.incarnations(done.handed_to)
+        lost = {node for node, incarnation in done.handed_to.items() if up.get(node) != incarnation}
+        for target, node in record.bindings.items():
+            if node in lost and done.stage in self._topology.feeders(target, record.request.route):
+                self._fail(record.request_id, _died(target))
+
     def on_peer_down(self, node: str) -> None:
         """Fail what the node held. It acknowledges every abort by having died."""
         self._binder.down(node)
         for handle in list(self._handles.values()):
             record = handle.record
+            route = record.request.route
             for stage, bound in record.bindings.items():
-                if bound == node and record.may_be_held_by(stage, self._topology.feeders(stage, record.request.route)):
-                    message = f"the process of stage {stage} died and is being started again"
-                    self._fail(record.request_id, OmniError("stage_died", message, stage=stage, retryable=True))
+                feeders = () if stage in self._topology.entries(route) else self._topology.feeders(stage, route)
+                if bound == node and record.may_be_held_by(stage, feeders):
+                    self._fail(record.request_id, _died(stage))
         for request_id, ending in list(self._endings.items()):
             self._acknowledged(request_id, {key for key in ending.missing if key[1] == node})
+
+
+def _died(stage: str) -> OmniError:
+    message = f"the process of stage {stage} died and is being started again"
+    return OmniError("stage_died", message, stage=stage, retryable=True)

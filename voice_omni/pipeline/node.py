@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -28,18 +28,26 @@ MAIN: Final = "main"
 _BURST: Final = 64
 """Messages taken from the socket before the loop's other callbacks get their turn."""
 
+_PARTING_MS: Final = 200
+"""How long a node that leaves waits for what it has sent to go out."""
+
 
 class Parcel:
-    """Tensors that wait in this node's receive buffer for whoever gets the message about them."""
+    """Tensors that wait in this node's receive buffer for whoever gets the message about them.
 
-    def __init__(self, inbound: ShmInbound, body: Body, ref: RelayRef, done: Callable[[], None]) -> None:
+    Without a buffer they are lost: their writer has died, and opening the parcel says so.
+    """
+
+    def __init__(self, inbound: ShmInbound | None, body: Body, ref: RelayRef, done: Callable[[], None]) -> None:
         self._inbound = inbound
         self._body = body
         self._ref = ref
         self._done = done
 
     async def open(self) -> Data:
-        """Copy the tree out; the sender gets its room back."""
+        """Copy the tree out; the sender gets its room back. Raises :class:`OmniError` ``stage_died``."""
+        if self._inbound is None:
+            raise OmniError("stage_died", "its sender died before this was read", retryable=True)
         try:
             flat = await self._inbound.read(self._ref)
         finally:
@@ -114,11 +122,11 @@ class Node:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for peer in self._peers.values():
-            self._disconnect(peer)
-        self._socket.close(linger=0)
         # What is already queued (the last message of a node that leaves) still goes out, for a moment.
-        self._context.destroy(linger=200)
+        for peer in self._peers.values():
+            self._disconnect(peer, linger_ms=_PARTING_MS)
+        self._socket.close(linger=0)
+        self._context.term()
 
     def attach(self, target: str, handler: Handler) -> None:
         self._handlers[target] = handler
@@ -133,6 +141,10 @@ class Node:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def incarnations(self, nodes: Collection[str]) -> dict[str, int]:
+        """Of these nodes the other ones that are up, each with its incarnation."""
+        return {peer.name: peer.incarnation for peer in self._peers.values() if peer.name in nodes and peer.socket}
 
     def stats(self) -> dict[str, int]:
         """Counts that are 0 when nothing is under way."""
@@ -164,28 +176,28 @@ class Node:
             return lambda target: self._send_deliver(node, target, message, body, arrays)
         peer = self._peer(node)
         await peer.region.wait()
-        outbound, incarnation = peer.outbound, peer.incarnation
+        outbound = peer.outbound
         if outbound is None:
             raise OmniError("stage_died", f"the node {node} went away", retryable=True)
         placed = Body(body.tree, body.arrays, await outbound.write(arrays))
 
         def send(target: str) -> None:
             # A place in the buffer of a dead incarnation means nothing to the one that follows it.
-            if peer.incarnation == incarnation:
+            if peer.outbound is outbound:
                 self._send_deliver(node, target, message, placed, [])
 
         return send
 
     def is_immediate(self, node: str, message: Deliver) -> bool:
-        """Whether :meth:`send_now` can take this message: nothing has to be written first."""
+        """Whether :meth:`prepare_now` can take this message: nothing has to be written first."""
         return node == self.name or _nbytes(message.body) <= self._inline_bytes
 
-    def send_now(self, node: str, target: str, message: Deliver) -> None:
+    def prepare_now(self, node: str, message: Deliver) -> Callable[[str], None]:
+        """:meth:`prepare` for what is immediate. Raises :class:`OmniError` ``unsupported_type``."""
         if node == self.name:
-            self._deliver_local(target, message)
-        else:
-            body, arrays = codec.pack(message.body)
-            self._send_deliver(node, target, message, body, arrays)
+            return lambda target: self._deliver_local(target, message)
+        body, arrays = codec.pack(message.body)
+        return lambda target: self._send_deliver(node, target, message, body, arrays)
 
     def _deliver_local(self, target: str, message: Deliver) -> None:
         self._loop.call_soon(self._hand_over, target, message)
@@ -209,12 +221,16 @@ class Node:
     def _on_readable(self) -> None:
         if self._socket.closed:
             return
+        drained = False
         try:
             for _ in range(_BURST):
                 self._receive(self._socket.recv_multipart(zmq.NOBLOCK, copy=False))
         except zmq.Again:
-            return
-        self._loop.call_soon(self._on_readable)
+            drained = True
+        finally:
+            # Also when a handler raises: the descriptor tells of new messages only, never of those left unread.
+            if not drained:
+                self._loop.call_soon(self._on_readable)
 
     def _receive(self, frames: list[zmq.Frame]) -> None:
         try:
@@ -234,16 +250,27 @@ class Node:
             inline = msgspec.structs.replace(message, body=tree)
             self._hand_over(envelope.target, inline)
             return
-        sender, ref = self._peer(envelope.sender), body.ref
-        if sender.incarnation != envelope.incarnation or sender.inbound is None:
-            return  # written by an incarnation that has died, whose buffer is gone
-        free = Free(self.name, self.incarnation, (ref.offset,))
-        parcel = Parcel(sender.inbound, body, ref, lambda: self.send(envelope.sender, "", free))
+        sender, offset = self._peer(envelope.sender), body.ref.offset
+        # The buffer that a dead incarnation wrote to is gone.
+        inbound = sender.inbound if sender.incarnation == envelope.incarnation else None
+        parcel = Parcel(inbound, body, body.ref, lambda: self._free(sender, inbound, offset))
         handler = self._handlers.get(envelope.target)
         if handler is None:
             parcel.drop()
         else:
             handler.on_deliver(message, parcel)
+
+    def _free(self, sender: _Peer, inbound: ShmInbound | None, offset: int) -> None:
+        """Give room back, unless its owner is dead: its successor would take the offset for one of its own.
+
+        In the loop's next turn, since whoever waits for the data need not wait for this.
+        """
+
+        def tell() -> None:
+            if inbound is not None and sender.inbound is inbound:
+                self.send(sender.name, "", Free(self.name, self.incarnation, (offset,)))
+
+        self._loop.call_soon(tell)
 
     def _hand_over(self, target: str, message: Message) -> None:
         if not target:
@@ -263,9 +290,11 @@ class Node:
                 self.peer_up(node, incarnation, endpoint)
             case PeerDown(node, incarnation):
                 self.peer_down(node, incarnation)
-            case Region(node):
-                self._peer(node).offer = message
-                self._accept_offer(self._peer(node))
+            case Region(node, incarnation):
+                peer = self._peer(node)
+                if peer.offer is None or peer.offer.incarnation < incarnation:
+                    peer.offer = message
+                    self._accept_offer(peer)
             case Free(node, incarnation, offsets):
                 peer = self._peer(node)
                 if peer.incarnation == incarnation and peer.outbound is not None:
@@ -291,7 +320,7 @@ class Node:
         peer.socket = self._context.socket(zmq.PUSH)
         peer.socket.set_hwm(0)
         peer.socket.connect(endpoint)
-        name = f"{node}.{incarnation}-{self.name}.{self.incarnation}.relay"
+        name = f"{node}.{incarnation}@{self.name}.{self.incarnation}.relay"
         peer.inbound = ShmInbound(self._run_dir / name, self._relay_bytes)
         self.send(node, "", Region(self.name, self.incarnation, peer.inbound.descriptor))
         self._accept_offer(peer)
@@ -308,11 +337,15 @@ class Node:
 
     def _accept_offer(self, peer: _Peer) -> None:
         """Use the buffer that a node has registered for us. Its offer may come before the word that it is up."""
-        if peer.offer is not None and peer.offer.incarnation == peer.incarnation and peer.outbound is None:
+        if peer.socket is None or peer.offer is None or peer.offer.incarnation != peer.incarnation:
+            return
+        try:
             peer.outbound = ShmOutbound(peer.offer.descriptor)
-            peer.region.set()
+        except FileNotFoundError:
+            return  # the node has died and its files are removed: the word that it is down is on its way
+        peer.region.set()
 
-    def _disconnect(self, peer: _Peer) -> None:
+    def _disconnect(self, peer: _Peer, linger_ms: int = 0) -> None:
         peer.region.clear()
         if peer.outbound is not None:
             peer.outbound.close()
@@ -321,7 +354,7 @@ class Node:
             peer.inbound.close()
             peer.inbound = None
         if peer.socket is not None:
-            peer.socket.close(linger=0)
+            peer.socket.close(linger=linger_ms)
             peer.socket = None
 
 

@@ -21,12 +21,15 @@ class RunDir:
         self._base = base or _default_base()
         _sweep(self._base)
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._base))
-        self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        unlocked = self.path / f"{_LOCK}.new"
+        self._lock = os.open(unlocked, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        # Under its name only once it is held: another start that finds it free takes the folder for an orphan's.
+        unlocked.rename(self.path / _LOCK)
 
     def remove_of(self, node: str, incarnation: int) -> None:
         """Remove what a dead process has left; the files of the others stay."""
-        for left in (*self.path.glob(f"{node}.{incarnation}.sock"), *self.path.glob(f"*-{node}.{incarnation}.relay")):
+        for left in (*self.path.glob(f"{node}.{incarnation}.sock"), *self.path.glob(f"*@{node}.{incarnation}.relay")):
             left.unlink(missing_ok=True)
 
     def close(self) -> None:

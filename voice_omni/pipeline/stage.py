@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -53,7 +54,11 @@ Send = Callable[[], None]
 
 @dataclass(slots=True)
 class _Request:
-    """One request at this stage. ``held``: what arrived before the last payload; bounded by the edges' credits."""
+    """One request at this stage.
+
+    ``held``: what arrived before the last payload; bounded by the edges' credits. ``finishing``: the scheduler has
+    given the result; what is still written, or still streams in, ends first.
+    """
 
     request: OmniRequest
     bindings: dict[str, str]
@@ -68,6 +73,7 @@ class _Request:
     aborting: bool = False
     lanes_in: dict[str, Lane[Deliver | End]] = field(default_factory=dict)
     expected: dict[str, int] = field(default_factory=dict)
+    unread: Counter[str] = field(default_factory=Counter)
     lanes_out: dict[str, Lane[Send]] = field(default_factory=dict)
     sequence: dict[str, int] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)
@@ -184,7 +190,7 @@ class Stage:
     def _accept(self, message: Deliver | End) -> None:
         """Next in order on its edge. A request that ended while its data was read is not known any more."""
         request = self._requests.get(message.request_id)
-        if request is None or request.aborting or request.finishing:
+        if request is None or request.aborting:
             return
         expected = request.expected.get(message.source, 0)
         if message.seq != expected:
@@ -194,15 +200,20 @@ class Stage:
         request.expected[message.source] = expected + 1
         if isinstance(message, End):
             request.streams.discard(message.source)
-            if request.scheduled and not request.streams:
+            if request.finishing:
+                self._finish_if_sent(message.request_id)
+            elif request.scheduled and not request.streams:
                 self._end_input(request)
         elif message.kind == "result":
             request.results[message.source] = message.body
             if len(request.results) == len(request.sources.payload):
                 self._schedule(request)
         else:
+            request.unread[message.source] += 1
             chunk = ChunkIn(message.request_id, message.source, message.body)
-            if request.scheduled:
+            if request.finishing:
+                self._return_credits(request, message.source, 1)
+            elif request.scheduled:
                 self._scheduler.inbox.put(chunk)
             else:
                 request.held.append(chunk)
@@ -244,14 +255,18 @@ class Stage:
                 self._emit(request_id, request, data, targets)
             case ResultOut(request_id, data):
                 self._finish(request_id, request, data)
-            case ConsumedOut(request_id, source, count):
-                node = MAIN if source == CLIENT else request.bindings[source]
-                self._node.send(node, source, Credit(request_id, self.name, count))
+            case ConsumedOut(_, source, count):
+                self._return_credits(request, source, count)
             case FailedOut(request_id, error):
                 self._forget(request_id)
                 self._report(request_id, error)
             case AbortedOut():
                 logger.error("stage %s: the scheduler aborted %s unasked", self.name, message.request_id)
+
+    def _return_credits(self, request: _Request, source: str, count: int) -> None:
+        request.unread[source] -= count
+        node = MAIN if source == CLIENT else request.bindings[source]
+        self._node.send(node, source, Credit(request.request.request_id, self.name, count))
 
     def _emit(self, request_id: str, request: _Request, data: Data, targets: tuple[str, ...] | None) -> None:
         if not request.first_output_at:
@@ -264,6 +279,10 @@ class Stage:
 
     def _finish(self, request_id: str, request: _Request, data: Data) -> None:
         request.finishing = True
+        # A result may come before the input has ended: nobody reads the rest, and who sends it must not wait for ever.
+        for source, count in request.unread.items():
+            if count:
+                self._return_credits(request, source, count)
         for target in request.targets.payload:
             self._deliver(request, target, "result", data)
         for target in request.targets.stream:
@@ -273,18 +292,12 @@ class Stage:
 
     def _finish_if_sent(self, request_id: str) -> None:
         request = self._requests.get(request_id)
-        if request is None or not request.finishing or request.writes:
+        if request is None or not request.finishing or request.writes or request.streams - {CLIENT}:
             return
-        done = StageDone(
-            request_id,
-            self.name,
-            request.opened_at,
-            request.input_ended_at,
-            request.first_output_at,
-            self._clock(),
-        )
+        handed_to = self._node.incarnations({request.bindings[target] for target in request.opened})
+        times = (request.opened_at, request.input_ended_at, request.first_output_at, self._clock())
         self._forget(request_id)
-        self._node.send(MAIN, CLIENT, done)
+        self._node.send(MAIN, CLIENT, StageDone(request_id, self.name, *times, handed_to))
 
     # -- one request's way out -----------------------------------------------------------------------------------
 
@@ -314,12 +327,20 @@ class Stage:
         message = Deliver(request.request.request_id, self.name, self._next(request, target), kind, data)
         lane = self._lane_out(request, target)
         if self._node.is_immediate(node, message):
-            lane.pass_through(lambda: self._node.send_now(node, target, message))
+            self._deliver_now(lane, node, target, message)
             return
         place = lane.reserve()
         task = self._node.spawn(self._write(lane, place, node, target, message))
         request.writes.add(task)
         task.add_done_callback(lambda _: self._written(request, task, lane, place))
+
+    def _deliver_now(self, lane: Lane[Send], node: str, target: str, message: Deliver) -> None:
+        try:
+            send = self._node.prepare_now(node, message)
+        except OmniError as error:
+            self._report(message.request_id, error)
+        else:
+            lane.pass_through(lambda: send(target))
 
     def _send_end(self, request_id: str, request: _Request, target: str) -> None:
         node = self._edge(request, target)

@@ -53,6 +53,7 @@ class WorkerNode:
     error: ErrorInfo | None = None
     watchdog: Watchdog | None = None
     ready: asyncio.Event = field(default_factory=asyncio.Event)
+    stuck: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def name(self) -> str:
@@ -120,11 +121,8 @@ class Supervisor:
         """Messages of the stage processes to the main node."""
         match message:
             case Heartbeat(node, incarnation):
-                worker = self.workers[node]
-                if worker.job.incarnation == incarnation:
-                    worker.heartbeat = message
-                    if worker.watchdog is not None:
-                        worker.watchdog.heard(self._clock())
+                if self.workers[node].job.incarnation == incarnation:
+                    self._heard(self.workers[node], message)
             case Loading(node, stage, text):
                 self._events.on_loading(node, stage, text)
             case Ready(node, incarnation):
@@ -136,11 +134,20 @@ class Supervisor:
             case _:
                 logger.error("the supervisor cannot handle a %s", type(message).__name__)
 
+    def _heard(self, worker: WorkerNode, heartbeat: Heartbeat) -> None:
+        worker.heartbeat = heartbeat
+        if worker.watchdog is not None:
+            worker.watchdog.heard(self._clock())
+        busy_ms = max((stats.get("busy_ms", 0) for stats in heartbeat.stages.values()), default=0)
+        if busy_ms > self._limits.batch_deadline_s * 1000:
+            worker.stuck.set()
+
     # -- one process ---------------------------------------------------------------------------------------------
 
     async def _launch(self, worker: WorkerNode) -> None:
         worker.state = NodeState.STARTING
         worker.ready.clear()
+        worker.stuck.clear()
         worker.error = None
         worker.heartbeat = None
         worker.started_at = self._clock()
@@ -179,22 +186,23 @@ class Supervisor:
     async def _until_dead(self, worker: WorkerNode) -> str:
         """Returns when the process has ended, after killing it if it hangs; how it ended, for the log."""
         exited = asyncio.create_task(self._exit(worker))
-        hung = asyncio.create_task(self._hang(worker))
+        silent = asyncio.create_task(self._silence(worker))
+        stuck = asyncio.create_task(worker.stuck.wait())
         try:
-            await asyncio.wait((exited, hung), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((exited, silent, stuck), return_when=asyncio.FIRST_COMPLETED)
             if exited.done():
                 return f"died with code {exited.result()}"
             self._kill(worker)
             await exited
-            return hung.result()
+            return silent.result() if silent.done() else "was stuck in one batch"
         finally:
-            exited.cancel()
-            hung.cancel()
+            for task in (exited, silent, stuck):
+                task.cancel()
 
     async def _exit(self, worker: WorkerNode) -> int:
         return await worker.process.wait() if worker.process is not None else -1
 
-    async def _hang(self, worker: WorkerNode) -> str:
+    async def _silence(self, worker: WorkerNode) -> str:
         """Returns when the process has been silent for too long, or has not become ready in time."""
         if worker.state is not NodeState.READY:
             try:
@@ -206,7 +214,7 @@ class Supervisor:
         # Each heartbeat puts the check off, so it is a timer that is set anew, not a poll.
         while not watchdog.is_hung(self._clock()):  # noqa: ASYNC110
             await asyncio.sleep(max(0.0, watchdog.due - self._clock()))
-        return "hung"
+        return "was silent"
 
     def _kill(self, worker: WorkerNode) -> None:
         if worker.process is not None and worker.process.returncode is None:

@@ -82,8 +82,9 @@ class Topology:
         )
 
     def entries(self, route: str) -> tuple[str, ...]:
-        """The stages that no other stage of the route feeds: those that the coordinator opens itself."""
-        return tuple(name for name in self.stages_of(route) if not self.feeders(name, route))
+        """The stages that the coordinator opens itself: no other stage feeds them, or the client does."""
+        inputs = self.inputs(route)
+        return tuple(name for name in self.stages_of(route) if name in inputs or not self.feeders(name, route))
 
     def feeders(self, stage: str, route: str) -> tuple[str, ...]:
         """The other stages that send to this one, by either kind of edge."""
@@ -143,6 +144,10 @@ def _options_faults(options: type[Any]) -> Iterable[str]:
     required = [item.name for item in msgspec.structs.fields(options) if item.required]
     if required:
         yield f"options {options.__name__} has fields without a default: {', '.join(required)}"
+    try:
+        msgspec.inspect.type_info(options)
+    except TypeError as error:
+        yield f"options {options.__name__} cannot be read from settings: {error}"
 
 
 def _route_faults(spec: PipelineSpec, members: Sequence[str]) -> Iterable[str]:

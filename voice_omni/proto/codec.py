@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,9 @@ ALIGNMENT: Final = 64
 
 _EXT_REFERENCE: Final = 1
 _EXT_INLINE: Final = 2
+
+_UNWRITABLE: Final = (OverflowError, UnicodeEncodeError, RecursionError)
+_UNREADABLE: Final = (msgspec.MsgspecError, ValueError, TypeError, IndexError, OverflowError, RecursionError)
 
 AnyArray = NDArray[Any]
 
@@ -47,7 +51,8 @@ def pack(data: Data) -> tuple[Body, list[AnyArray]]:
         end += aligned(array.nbytes)
         return msgspec.msgpack.Ext(_EXT_REFERENCE, len(arrays).to_bytes(4, "big"))
 
-    tree = msgspec.msgpack.Encoder(enc_hook=take_out).encode(data)
+    with _writing():
+        tree = msgspec.msgpack.Encoder(enc_hook=take_out).encode(data)
     return Body(tree, tuple(metas)), arrays
 
 
@@ -57,15 +62,23 @@ def packed_size(arrays: Sequence[AnyArray]) -> int:
 
 
 def unpack(body: Body, buffers: Sequence[AnyArray]) -> Data:
-    """Rebuild the tree. ``buffers``: uint8 ``[nbytes]`` per tensor; the tensors are views of them."""
-    arrays = [_restore(meta, buffer) for meta, buffer in zip(body.arrays, buffers, strict=True)]
+    """Rebuild the tree. ``buffers``: uint8 ``[nbytes]`` per tensor; the tensors are views of them.
+
+    Raises :class:`OmniError` ``protocol_error`` for a body that :func:`pack` did not write.
+    """
+    arrays: list[AnyArray] = []
 
     def put_back(code: int, data: memoryview) -> Any:
         if code != _EXT_REFERENCE:
             raise OmniError("protocol_error", f"unknown extension type {code} in a body")
-        return arrays[int.from_bytes(data, "big") - 1]
+        number = int.from_bytes(data, "big")
+        if not 1 <= number <= len(arrays):
+            raise OmniError("protocol_error", f"a body of {len(arrays)} tensors names number {number}")
+        return arrays[number - 1]
 
-    decoded: Data = msgspec.msgpack.Decoder(ext_hook=put_back).decode(body.tree)
+    with _reading("body"):
+        arrays += [_restore(meta, buffer) for meta, buffer in zip(body.arrays, buffers, strict=True)]
+        decoded: Data = msgspec.msgpack.Decoder(ext_hook=put_back).decode(body.tree)
     return decoded
 
 
@@ -92,7 +105,10 @@ def _dtype_name(array: AnyArray) -> str:
 
 def _scalar(value: Any) -> Any:
     if isinstance(value, np.generic):
-        return value.item()
+        plain = value.item()
+        # Not every kind has a plain form: a long double gives itself, a date a type that would arrive as a string.
+        if isinstance(plain, bool | int | float | str | bytes):
+            return plain
     raise OmniError("unsupported_type", f"a value of type {type(value).__name__} cannot travel between stages")
 
 
@@ -116,16 +132,18 @@ _decoder = msgspec.msgpack.Decoder(Envelope, ext_hook=_from_inline)
 
 
 def encode(sender: str, incarnation: int, target: str, message: Message) -> bytes:
-    """One control frame. Tensors in a request's header travel inside it: headers hold small ones only."""
-    return _encoder.encode(Envelope(PROTOCOL_VERSION, sender, incarnation, target, message))
+    """One control frame. Tensors in a request's header travel inside it: headers hold small ones only.
+
+    Raises :class:`OmniError` ``unsupported_type`` as :func:`pack`.
+    """
+    with _writing():
+        return _encoder.encode(Envelope(PROTOCOL_VERSION, sender, incarnation, target, message))
 
 
 def decode(frame: bytes | memoryview) -> Envelope:
     """Raises :class:`OmniError` ``protocol_error`` for anything that this version did not write."""
-    try:
+    with _reading("control message"):
         envelope = _decoder.decode(frame)
-    except msgspec.MsgspecError as error:
-        raise OmniError("protocol_error", f"unreadable control message: {error}") from error
     if envelope.version != PROTOCOL_VERSION:
         raise OmniError(
             "protocol_error", f"control message of version {envelope.version}, this process speaks {PROTOCOL_VERSION}"
@@ -134,5 +152,24 @@ def decode(frame: bytes | memoryview) -> Envelope:
 
 
 def body_of(wire: Any) -> Body:
-    """The body of a received ``Deliver``, whose type the message leaves open."""
-    return msgspec.convert(wire, Body)
+    """The body of a received ``Deliver``, whose type the message leaves open. Raises as :func:`decode`."""
+    with _reading("body"):
+        return msgspec.convert(wire, Body, builtin_types=(bytes,))
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Integers beyond 64 bits, lone surrogates and trees without end have no wire form."""
+    try:
+        yield
+    except _UNWRITABLE as error:
+        raise OmniError("unsupported_type", f"a value cannot travel between stages: {error}") from error
+
+
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
+    """Whatever bytes of unknown origin provoke in the decoders becomes one error."""
+    try:
+        yield
+    except _UNREADABLE as error:
+        raise OmniError("protocol_error", f"unreadable {what}: {error}") from error

@@ -93,7 +93,11 @@ class AbortAck(_Message, frozen=True):
 
 
 class StageDone(_Message, frozen=True):
-    """The request is finished at ``stage``, which no longer knows it. Times: seconds, monotonic, 0 for never."""
+    """The request is finished at ``stage``, which no longer knows it. Times: seconds, monotonic, 0 for never.
+
+    ``handed_to``: the other nodes that it went on to, and in which incarnation. Should one of them have died by the
+    time this arrives, the request is lost there, and the sender, who has forgotten it, will not report that.
+    """
 
     request_id: str
     stage: str
@@ -101,6 +105,7 @@ class StageDone(_Message, frozen=True):
     input_ended: float
     first_output: float
     finished: float
+    handed_to: dict[str, int] = {}
 
 
 class RequestFailed(_Message, frozen=True):

@@ -1,7 +1,12 @@
 """The words that pipelines and clients share, so that nothing above the stages knows a model.
 
 Inputs (``OmniRequest.inputs``)
-    ``messages``: list of ``{"role": "system" | "user" | "assistant", "content": str}``, oldest first.
+    ``messages``: list of ``{"role": "system" | "user" | "assistant" | "tool", "content": str}``, oldest first. An
+    assistant message that called functions has ``tool_calls``: list of ``{"call_id": str, "name": str, "arguments":
+    str}``; a tool message has the ``call_id`` that it answers; a message with pictures has ``images``: list of data
+    URIs.
+    ``tools``: list of ``{"name": str, "description": str, "parameters": dict}``, absent when there are none.
+    ``tool_choice``: ``"auto"``, ``"none"``, ``"required"`` or ``{"name": str}``; only beside ``tools``.
     ``text``: the text to speak, for a route that only speaks.
 
 Input stream (chunks from the client to a stage that declares ``input_stream``)
@@ -12,6 +17,8 @@ Outputs (chunks and results from terminal stages to the client)
 
     :data:`TRANSCRIPT`: str, all that is known of what the person said; with ``final``: bool.
     :data:`TEXT`: str, the next piece of the answer's text.
+    :data:`TOOL_CALL`: ``{"call": int, "name": str, "arguments": str, "final": bool}``, the next piece of a function
+    call: ``call`` counts those of the answer from 0, ``arguments`` is more of their JSON text.
     :data:`AUDIO`: float32 ``[samples]``, mono, at the pipeline's ``output_sample_rate``, in [-1, 1]; with
     ``marks``: list of ``[offset, text]``: the piece of text whose speech begins ``offset`` samples after the start of
     this chunk. All pieces of a stream, joined, give the text that was spoken.
@@ -25,7 +32,13 @@ from __future__ import annotations
 from typing import Final
 
 MESSAGES: Final = "messages"
+TOOLS: Final = "tools"
+TOOL_CHOICE: Final = "tool_choice"
+TOOL_CALLS: Final = "tool_calls"
+CALL_ID: Final = "call_id"
+IMAGES: Final = "images"
 TEXT: Final = "text"
+TOOL_CALL: Final = "tool_call"
 TRANSCRIPT: Final = "transcript"
 FINAL: Final = "final"
 AUDIO: Final = "audio"

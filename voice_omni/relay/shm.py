@@ -99,10 +99,15 @@ class ShmOutbound:
             # Granted and cancelled in the same turn of the loop: the room would be lost for good.
             if granted.done() and not granted.cancelled() and granted.exception() is None:
                 self.free(granted.result())
+            else:
+                self._serve()  # a smaller one may have waited behind this one only
             raise
 
     def free(self, offset: int) -> None:
         self._arena.free(offset)
+        self._serve()
+
+    def _serve(self) -> None:
         while self._waiting:
             nbytes, granted = self._waiting[0]
             if not granted.done():

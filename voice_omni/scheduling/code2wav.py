@@ -90,29 +90,49 @@ class Code2WavScheduler(BaseScheduler):
             return 0.0, min(ready, wanted)
         return max(0.0, self._lead(stream) - self._options.first_frames * self._frame_seconds), ready
 
+    def _moments(self) -> list[tuple[Slot, float, int]]:
+        """The slots that can go on, with what :meth:`_due` says of each."""
+        moments = []
+        for slot in list(self._slots.values()):
+            try:
+                moment = self._due(slot)
+            except Exception as error:  # noqa: BLE001 - one stream's failure is its own
+                self._fail(slot, error)
+                continue
+            if moment is not None:
+                moments.append((slot, *moment))
+        return moments
+
     def _patience(self) -> float | None:
-        due = [moment for slot in self._slots.values() if (moment := self._due(slot)) is not None]
-        return min((wait for wait, _ in due), default=None)
+        return min((wait for _, wait, _ in self._moments()), default=None)
 
     def _work(self) -> None:
-        due = [(slot, moment[1]) for slot in self._slots.values() if (moment := self._due(slot)) and moment[0] == 0]
+        due = [(slot, frames) for slot, wait, frames in self._moments() if wait == 0]
         for slot, frames in due:
             if frames == 0:
-                self._apply(slot, Outcome(result=self._runner.result(slot.state.model)))
+                self._finish(slot)
         streams = [(slot, frames) for slot, frames in due if frames]
         first = [(slot, frames) for slot, frames in streams if slot.state.began is None]
         batch = (first or sorted(streams, key=lambda item: self._lead(item[0].state)))[: self._options.max_batch]
         if batch:
             self._decode(batch)
 
+    def _finish(self, slot: Slot) -> None:
+        try:
+            outcome = Outcome(result=self._runner.result(slot.state.model))
+        except Exception as error:  # noqa: BLE001 - one stream's failure is its own
+            outcome = Outcome(error=error)
+        self._apply(slot, outcome)
+
     def _decode(self, batch: list[tuple[Slot, int]]) -> None:
         try:
             outputs = self._runner.decode([(slot.state.model, frames) for slot, frames in batch])
+            decoded = list(zip(batch, outputs, strict=True))
         except Exception as error:  # noqa: BLE001 - the failure belongs to these streams only
             for slot, _ in batch:
                 self._fail(slot, error)
             return
-        for (slot, _), output in zip(batch, outputs, strict=True):
+        for (slot, _), output in decoded:
             if isinstance(output, Exception):
                 self._fail(slot, output)
                 continue

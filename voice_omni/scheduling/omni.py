@@ -94,6 +94,7 @@ class OmniScheduler(BaseScheduler):
             try:
                 self._engine.add(slot.state.row)
             except Exception as error:  # noqa: BLE001 - a row that the engine refuses fails alone
+                slot.state.place = _Place.FINISHED
                 self._fail(slot, error)
                 continue
             slot.state.place = _Place.RUNNING
@@ -121,6 +122,8 @@ class OmniScheduler(BaseScheduler):
         state: _RowState = slot.state
         if output.finish is not None or output.error is not None:
             state.place = _Place.FINISHED
+        if slot.result is not None:
+            return  # the runner ended the request early; its result still waits for credits
         if output.error is not None:
             self._fail(slot, output.error)
             return

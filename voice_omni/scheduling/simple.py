@@ -63,13 +63,15 @@ class SimpleScheduler(BaseScheduler):
         if self._patience() != 0:
             return
         slots, batch = self._select()
+        if not batch:
+            return
         try:
-            outcomes = self._runner.run(batch)
+            done = list(zip(slots, batch, self._runner.run(batch), strict=True))
         except Exception as error:  # noqa: BLE001 - the failure belongs to these requests only
             for slot in slots:
                 self._fail(slot, error)
             return
-        for slot, work, outcome in zip(slots, batch, outcomes, strict=True):
+        for slot, work, outcome in done:
             self._consumed(slot, list(work.chunks))
             if work.ended and outcome.result is None and not outcome.more and outcome.error is None:
                 outcome.error = RuntimeError("the runner returned no result for a request whose input had ended")
@@ -82,7 +84,11 @@ class SimpleScheduler(BaseScheduler):
         for request_id in list(self._ready):
             slot = self._slots[request_id]
             work = Work(request_id, slot.state, tuple(slot.chunks), slot.ended)
-            cost += self._runner.cost(work)
+            try:
+                cost += self._runner.cost(work)
+            except Exception as error:  # noqa: BLE001 - one request's failure is its own
+                self._fail(slot, error)
+                continue
             if batch and cost > self._options.max_cost:
                 break
             del self._ready[request_id]

@@ -1,0 +1,487 @@
+"""Nodes and their links: order, room in the relay, and what a death leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zmq
+
+from tests.support.nodes import Cluster, Recorder, idle, tensor
+from voice_omni.pipeline.node import Node, Parcel
+from voice_omni.proto import codec
+from voice_omni.proto.errors import OmniError
+from voice_omni.proto.messages import (
+    Abort,
+    ArrayMeta,
+    Body,
+    Credit,
+    Deliver,
+    End,
+    Heartbeat,
+    PeerDown,
+    PeerUp,
+    Region,
+    Shutdown,
+)
+
+INLINE = 1 << 10
+RELAY = 1 << 16
+LARGE = 20_000
+"""More than rides in a control message; three fit into the relay's buffer."""
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    async with Cluster(tmp_path, inline_bytes=INLINE, relay_bytes=RELAY) as made:
+        yield made
+
+
+async def pair(cluster: Cluster) -> tuple[Node, Node, Recorder]:
+    """Two nodes that know each other, and a handler ``stage`` at the second."""
+    left, right = await cluster.start("left"), await cluster.start("right")
+    handler = Recorder()
+    right.attach("stage", handler)
+    cluster.introduce("left", "right")
+    await cluster.settle()
+    return left, right, handler
+
+
+def chunk(seq: int, data: dict[str, Any], request_id: str = "r") -> Deliver:
+    return Deliver(request_id, "source", seq, "chunk", data)
+
+
+async def deliver(node: Node, to: str, message: Deliver, target: str = "stage") -> None:
+    send = await node.prepare(to, message)
+    send(target)
+
+
+def buffers(run_dir: Path) -> list[str]:
+    return sorted(path.name for path in run_dir.glob("*.relay"))
+
+
+async def opened(handler: Recorder, index: int = -1) -> np.ndarray:
+    parcel = handler.parcels[index]
+    assert isinstance(parcel, Parcel)
+    return (await parcel.open())["x"]
+
+
+# -- order -------------------------------------------------------------------------------------------------------------
+
+
+async def test_messages_to_one_node_keep_their_order(cluster: Cluster) -> None:
+    left, _, handler = await pair(cluster)
+    sent = []
+    for number in range(200):
+        message = Credit("r", "s", number) if number % 3 else chunk(number, tensor(number))
+        sent.append(number)
+        if isinstance(message, Deliver):
+            await deliver(left, "right", message)
+        else:
+            left.send("right", "stage", message)
+    await handler.count(200)
+    numbers = [message.seq if isinstance(message, Deliver) else message.count for message in handler.messages]
+    assert numbers == sent
+
+
+async def test_messages_inside_a_node_keep_their_order_and_come_later(cluster: Cluster) -> None:
+    node = await cluster.start("only")
+    handler = Recorder()
+    node.attach("stage", handler)
+    tree = tensor(LARGE)
+    node.send("only", "stage", Abort("r"))
+    await deliver(node, "only", chunk(0, tree))
+    node.send("only", "stage", End("r", "source", 1))
+    assert handler.messages == [], "a sender is never called back from within its own call"
+    await handler.count(3)
+    assert [type(message) for message in handler.messages] == [Abort, Deliver, End]
+    assert handler.of(Deliver)[0].body is tree, "handed over by reference"
+    assert handler.parcels == [None, None, None]
+
+
+async def test_a_burst_is_received_whole(cluster: Cluster) -> None:
+    """The socket's descriptor tells once of many messages."""
+    left, _, handler = await pair(cluster)
+    for number in range(1000):
+        left.send("right", "stage", Credit("r", "s", number))
+    await handler.count(1000)
+
+
+# -- small and large ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, INLINE])
+async def test_small_tensors_ride_in_the_message(cluster: Cluster, nbytes: int) -> None:
+    left, _, handler = await pair(cluster)
+    message = chunk(0, tensor(nbytes, 7))
+    assert left.is_immediate("right", message)
+    left.prepare_now("right", message)("stage")
+    received = await handler.first(Deliver)
+    assert handler.parcels == [None]
+    assert np.array_equal(received.body["x"], np.full(nbytes, 7))
+    assert left.stats()["relay_bytes"] == 0
+
+
+@pytest.mark.parametrize("nbytes", [INLINE + 1, LARGE])
+async def test_large_tensors_go_through_the_relay_and_their_room_comes_back(cluster: Cluster, nbytes: int) -> None:
+    left, right, handler = await pair(cluster)
+    message = chunk(0, tensor(nbytes, 7))
+    assert not left.is_immediate("right", message)
+    await deliver(left, "right", message)
+    assert left.stats()["relay_bytes"] >= nbytes
+    await handler.count(1)
+    assert np.array_equal(await opened(handler), np.full(nbytes, 7))
+    await cluster.settle()
+    assert idle(left)
+    assert idle(right)
+
+
+async def test_the_size_that_decides_is_that_of_the_whole_tree(cluster: Cluster) -> None:
+    left, *_ = await pair(cluster)
+    data = {"many": [tensor(100), {"deep": tensor(INLINE - 200)["x"]}], "text": "x" * LARGE}
+    assert left.is_immediate("right", chunk(0, data)), "text always rides in the message"
+    data["many"].append(tensor(200))  # type: ignore[union-attr]
+    assert not left.is_immediate("right", chunk(0, data))
+
+
+async def test_a_parcel_that_is_dropped_gives_its_room_back(cluster: Cluster) -> None:
+    left, _, handler = await pair(cluster)
+    await deliver(left, "right", chunk(0, tensor(LARGE)))
+    await handler.count(1)
+    parcel = handler.parcels[0]
+    assert parcel is not None
+    parcel.drop()
+    await cluster.settle()
+    assert idle(left)
+
+
+async def test_a_parcel_for_nobody_gives_its_room_back(cluster: Cluster) -> None:
+    left, *_ = await pair(cluster)
+    await deliver(left, "right", chunk(0, tensor(LARGE)), target="nobody")
+    await cluster.settle()
+    assert idle(left)
+
+
+async def test_writes_wait_for_room_and_many_more_than_fit_get_through(cluster: Cluster) -> None:
+    left, _, handler = await pair(cluster)
+    sends = asyncio.gather(*(deliver(left, "right", chunk(number, tensor(LARGE, number))) for number in range(20)))
+    for number in range(20):
+        await handler.count(number + 1)
+        assert (await opened(handler, number))[0] == number
+    await sends
+    await cluster.settle()
+    assert idle(left)
+
+
+async def test_what_no_buffer_can_hold_is_refused(cluster: Cluster) -> None:
+    left, *_ = await pair(cluster)
+    with pytest.raises(OmniError) as raised:
+        await left.prepare("right", chunk(0, tensor(RELAY + 1)))
+    assert raised.value.code == "payload_too_large"
+
+
+@pytest.mark.parametrize("value", [object(), 2**64, np.array([None])])
+async def test_what_cannot_travel_is_refused_before_it_is_sent(cluster: Cluster, value: Any) -> None:
+    left, *_ = await pair(cluster)
+    with pytest.raises(OmniError) as raised:
+        left.prepare_now("right", chunk(0, {"x": value}))
+    assert raised.value.code == "unsupported_type"
+
+
+# -- coming up ---------------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_sent_before_a_node_is_up_waits_for_it(cluster: Cluster) -> None:
+    left, right = await cluster.start("left"), await cluster.start("right")
+    handler = Recorder()
+    right.attach("stage", handler)
+    left.send("right", "stage", Abort("early"))
+    large = asyncio.create_task(deliver(left, "right", chunk(1, tensor(LARGE, 3))))
+    left.prepare_now("right", chunk(0, tensor(1)))("stage")
+    await asyncio.sleep(0)
+    assert left.stats()["backlog"] == 2
+    cluster.introduce("left", "right")
+    await large
+    await handler.count(3)
+    assert [type(message) for message in handler.messages] == [Abort, Deliver, Deliver]
+    assert (await opened(handler))[0] == 3
+    await cluster.settle()
+    assert idle(left)
+
+
+async def test_a_buffer_may_be_offered_before_the_word_that_its_node_is_up(cluster: Cluster) -> None:
+    """The two come over different links."""
+    left, right = await cluster.start("left"), await cluster.start("right")
+    handler = Recorder()
+    right.attach("stage", handler)
+    cluster.tell("right", PeerUp("left", 0, left.endpoint))
+    waiting = asyncio.create_task(deliver(left, "right", chunk(0, tensor(LARGE, 4))))
+    offered = Recorder()
+    left.attach("probe", offered)
+    await asyncio.sleep(0)
+    right.send("left", "probe", Abort("behind the offer"))
+    await offered.count(1)
+    assert not waiting.done()
+    cluster.tell("left", PeerUp("right", 0, right.endpoint))
+    await waiting
+    await handler.count(1)
+    assert (await opened(handler))[0] == 4
+
+
+async def test_an_incarnation_that_is_known_already_changes_nothing(cluster: Cluster) -> None:
+    left, right, handler = await pair(cluster)
+    cluster.tell("left", PeerUp("right", 0, right.endpoint))
+    await deliver(left, "right", chunk(0, tensor(LARGE)))
+    await handler.count(1)
+    await opened(handler)
+    await cluster.settle()
+    assert idle(left)
+
+
+async def test_three_nodes_have_a_buffer_for_each_direction(cluster: Cluster) -> None:
+    names = ("a", "b", "c")
+    handlers = {}
+    for name in names:
+        handlers[name] = Recorder()
+        (await cluster.start(name)).attach("stage", handlers[name])
+    cluster.introduce(*names)
+    pairs = [(sender, receiver) for sender in names for receiver in names if sender != receiver]
+    await asyncio.gather(
+        *(
+            deliver(cluster.nodes[sender], receiver, chunk(number, tensor(LARGE, number), f"{sender}{receiver}"))
+            for number, (sender, receiver) in enumerate(pairs)
+        )
+    )
+    for name in names:
+        await handlers[name].count(2)
+        for index, message in enumerate(handlers[name].of(Deliver)):
+            assert message.request_id[1] == name
+            assert set(await opened(handlers[name], index)) == {message.seq}
+    await cluster.settle()
+    assert all(idle(node) for node in cluster.nodes.values())
+
+
+# -- going down --------------------------------------------------------------------------------------------------------
+
+
+async def test_handlers_are_told_that_a_node_is_down_once(cluster: Cluster) -> None:
+    _, right, handler = await pair(cluster)
+    await cluster.kill("left", tell=("right", "right"))
+    cluster.tell("right", PeerDown("left", 0))
+    await cluster.settle()
+    assert handler.lost == ["left"]
+    assert right.incarnations(("left", "right")) == {}
+
+
+async def test_the_death_of_an_earlier_incarnation_is_no_news(cluster: Cluster) -> None:
+    _, right, handler = await pair(cluster)
+    await cluster.kill("left", tell=("right",))
+    await cluster.start("left", 1)
+    cluster.introduce("left", "right")
+    cluster.tell("right", PeerDown("left", 0))
+    await cluster.settle()
+    assert handler.lost == ["left"]
+    assert right.incarnations(("left",)) == {"left": 1}
+
+
+async def test_a_new_incarnation_implies_the_death_of_the_old_one(cluster: Cluster) -> None:
+    _, right, handler = await pair(cluster)
+    await cluster.kill("left", tell=())
+    await cluster.start("left", 1)
+    cluster.introduce("left", "right")
+    await cluster.settle()
+    assert handler.lost == ["left"]
+    assert right.incarnations(("left",)) == {"left": 1}
+
+
+async def test_writers_that_wait_for_room_are_told(cluster: Cluster) -> None:
+    left, *_ = await pair(cluster)
+    await left.prepare("right", chunk(0, tensor(RELAY)))
+    waiting = asyncio.create_task(left.prepare("right", chunk(1, tensor(LARGE))))
+    await asyncio.sleep(0)
+    await cluster.kill("right", tell=("left",))
+    with pytest.raises(OmniError) as raised:
+        await waiting
+    assert raised.value.code == "stage_died"
+    assert idle(left)
+
+
+async def test_what_the_dead_have_sent_and_nobody_has_read_is_reported_as_lost(cluster: Cluster) -> None:
+    left, _, handler = await pair(cluster)
+    await deliver(left, "right", chunk(0, tensor(LARGE)))
+    await handler.count(1)
+    await cluster.kill("left", tell=("right",))
+    await cluster.settle()
+    with pytest.raises(OmniError) as raised:
+        await opened(handler)
+    assert raised.value.code == "stage_died"
+    assert raised.value.info.retryable
+
+
+async def test_what_the_dead_have_sent_and_comes_after_the_news_is_reported_as_lost(cluster: Cluster) -> None:
+    """It is not dropped in silence: who waits for it would wait for ever."""
+    left, right, handler = await pair(cluster)
+    send = await left.prepare("right", chunk(0, tensor(LARGE)))
+    right.peer_down("left", 0)
+    send("stage")
+    await handler.count(1)
+    with pytest.raises(OmniError) as raised:
+        await opened(handler)
+    assert raised.value.code == "stage_died"
+
+
+async def test_a_place_written_for_a_dead_node_is_not_named_to_its_successor(cluster: Cluster) -> None:
+    left, *_ = await pair(cluster)
+    before = await left.prepare("right", chunk(0, tensor(LARGE, 1)))
+    await cluster.kill("right", tell=("left",))
+    await cluster.settle()
+    before("stage")
+    assert left.stats()["backlog"] == 0, "sent while it is down"
+    again = await cluster.start("right", 1)
+    handler = Recorder()
+    again.attach("stage", handler)
+    cluster.introduce("left", "right")
+    await cluster.settle()
+    before("stage")
+    await deliver(left, "right", chunk(1, tensor(LARGE, 2)))
+    await handler.count(1)
+    assert [message.seq for message in handler.of(Deliver)] == [1]
+    assert (await opened(handler))[0] == 2
+    await cluster.settle()
+    assert idle(left)
+
+
+async def test_room_of_a_dead_writer_is_not_given_back_to_its_successor(cluster: Cluster) -> None:
+    """The successor has its own allocations at the same offsets."""
+    left, _, handler = await pair(cluster)
+    await deliver(left, "right", chunk(0, tensor(LARGE, 1)))
+    await handler.count(1)
+    await cluster.kill("left", tell=("right",))
+    left = await cluster.start("left", 1)
+    cluster.introduce("left", "right")
+    await deliver(left, "right", chunk(0, tensor(LARGE, 2)))
+    await handler.count(2)
+    stale = handler.parcels[0]
+    assert stale is not None
+    stale.drop()
+    with pytest.raises(OmniError):
+        await stale.open()
+    await cluster.settle()
+    assert left.stats()["relay_bytes"] >= LARGE, "its own parcel has not been read"
+    assert (await opened(handler, 1))[0] == 2
+    await cluster.settle()
+    assert idle(left)
+
+
+async def test_an_offer_of_a_node_that_is_down_is_not_taken(cluster: Cluster) -> None:
+    left, _, _ = await pair(cluster)
+    await cluster.kill("right", tell=("left",))
+    await cluster.settle()
+    left.send("left", "", Region("right", 0, b"stale"))
+    await cluster.settle()
+    waiting = asyncio.create_task(left.prepare("right", chunk(0, tensor(LARGE))))
+    await cluster.settle()
+    assert not waiting.done(), "it waits for the next incarnation"
+    waiting.cancel()
+
+
+async def test_a_node_whose_files_are_gone_already_counts_as_down(cluster: Cluster) -> None:
+    """It died right after its offer, and the word that it did is still on its way."""
+    left, right = await cluster.start("left"), await cluster.start("right")
+    cluster.tell("right", PeerUp("left", 0, left.endpoint))
+    await asyncio.sleep(0)
+    await cluster.kill("right", tell=())
+    cluster.tell("left", PeerUp("right", 0, right.endpoint))
+    await cluster.settle()
+    handler = Recorder()
+    left.attach("stage", handler)
+    cluster.tell("left", PeerDown("right", 0))
+    left.send("left", "stage", Abort("still served"))
+    await handler.count(1)
+    assert handler.lost == ["right"]
+
+
+async def test_an_older_offer_does_not_replace_a_newer_one(cluster: Cluster) -> None:
+    left, _, handler = await pair(cluster)
+    left.send("left", "", Region("right", -1, b"stale"))
+    await cluster.settle()
+    await deliver(left, "right", chunk(0, tensor(LARGE)))
+    await handler.count(1)
+    await opened(handler)
+    await cluster.settle()
+    assert idle(left)
+
+
+# -- what is wrong -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_frame_that_nobody_here_wrote_is_dropped_and_the_next_is_served(cluster: Cluster) -> None:
+    _, right, handler = await pair(cluster)
+    body = Body(b"no tree", (ArrayMeta("no dtype", (1,), 0),))
+    misshapen = Deliver("r", "source", 0, "chunk", body)
+    with zmq.Context() as context, context.socket(zmq.PUSH) as stranger:
+        stranger.connect(right.endpoint)
+        for frames in (
+            [b"hello"],
+            [b""],
+            [codec.encode("stranger", 0, "stage", misshapen)],
+            [codec.encode("stranger", 0, "stage", misshapen), b"x"],
+            [codec.encode("stranger", 0, "stage", Deliver("r", "source", 0, "chunk", "no body"))],
+            [codec.encode("stranger", 0, "nobody", Abort("lost"))],
+            [codec.encode("stranger", 0, "stage", Abort("r"))],
+        ):
+            stranger.send_multipart(frames)
+        await handler.count(1)
+    assert handler.messages == [Abort("r")]
+
+
+async def test_a_handler_that_fails_does_not_hold_up_what_is_behind(cluster: Cluster) -> None:
+    left, _, handler = await pair(cluster)
+    failures: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: failures.append(context))
+
+    def react(message: object) -> None:
+        if message == Abort("bad"):
+            raise RuntimeError("a handler's own fault")
+
+    handler.react = react
+    for request_id in ("bad", "good"):
+        left.send("right", "stage", Abort(request_id))
+    await handler.until(lambda: Abort("good") in handler.messages)
+    assert len(failures) == 1
+
+
+async def test_messages_to_the_node_itself_reach_its_owner(cluster: Cluster) -> None:
+    left, right, _ = await pair(cluster)
+    got: list[object] = []
+    right.on_control(got.append)
+    left.send("right", "", Heartbeat("left", 0, 1, {}))
+    left.send("right", "", Shutdown())
+    await cluster.settle()
+    assert got == [Heartbeat("left", 0, 1, {}), Shutdown()]
+
+
+# -- closing -----------------------------------------------------------------------------------------------------------
+
+
+async def test_the_last_words_of_a_node_that_leaves_arrive(cluster: Cluster) -> None:
+    left, _, handler = await pair(cluster)
+    for number in range(500):
+        left.send("right", "stage", Credit("r", "s", number))
+    await left.close()
+    del cluster.nodes["left"]
+    await handler.count(500)
+
+
+async def test_closing_ends_the_work_it_has_started_and_removes_its_buffers(cluster: Cluster, tmp_path: Path) -> None:
+    left, _, _ = await pair(cluster)
+    task = left.spawn(asyncio.sleep(3600))
+    assert left.stats()["tasks"] == 1
+    await left.close()
+    del cluster.nodes["left"]
+    assert task.cancelled()
+    assert buffers(tmp_path) == ["left.0@right.0.relay"], "its own are gone, the other's stay"

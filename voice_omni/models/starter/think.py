@@ -1,0 +1,146 @@
+"""The thinker: SmolLM2-135M-Instruct on CTranslate2, int8. Messages in, text out, token by token.
+
+Opens with the request's ``inputs["messages"]`` and, on a route that starts with speech, the encoder's transcript as the
+last message. Stream output ``{"text": str}``: the next piece of the answer. Result ``{"text", "finish_reason",
+"usage"}`` (see :mod:`voice_omni.proto.vocabulary`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from voice_omni.engines.ctranslate2_engine import CTranslate2Engine
+from voice_omni.engines.interface import Row, RowOutput, Sampling
+from voice_omni.model_runner.interface import Emit, Outcome
+from voice_omni.models.starter.options import ThinkerOptions
+from voice_omni.models.starter.think_model import prompt_writer, stop_tokens, thinker_folder
+from voice_omni.models.starter.think_prompt import EXAMPLES, PromptWriter
+from voice_omni.models.starter.think_sentences import SentenceEnds
+from voice_omni.models.starter.think_tokenizer import Detokenizer, TokenBytes, load_tokenizer
+from voice_omni.pipeline.spec import StageContext
+from voice_omni.proto.errors import OmniError
+from voice_omni.proto.payload import Data, StagePayload
+from voice_omni.proto.vocabulary import FINISH_REASON, MESSAGES, TEXT, TRANSCRIPT, USAGE
+
+_ENCODER: Final = "encoder"
+
+
+class ThinkerParams(msgspec.Struct, frozen=True):
+    """What a request may say about its answer; None leaves it to the stage's options."""
+
+    instructions: str | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    max_output_tokens: Annotated[int, Meta(ge=1, le=4096)] | None = None
+    seed: int | None = None
+
+
+@dataclass(slots=True)
+class Thought:
+    """One answer in the making."""
+
+    opening: list[int]
+    messages: list[Data]
+    prompt_tokens: int
+    detokenizer: Detokenizer
+    ends: SentenceEnds = field(default_factory=SentenceEnds)
+    text: list[str] = field(default_factory=list)
+    tokens: int = 0
+
+
+class ThinkerRunner:
+    """A :class:`~voice_omni.model_runner.interface.AutoregressiveRunner`.
+
+    ``expect``: called with the tokens that the session's next prompt will probably begin with.
+    """
+
+    def __init__(
+        self,
+        options: ThinkerOptions,
+        writer: PromptWriter,
+        token_bytes: TokenBytes,
+        stop: frozenset[int],
+        expect: Callable[[list[int]], None],
+    ) -> None:
+        self._options = options
+        self._writer = writer
+        self._bytes = token_bytes
+        self._stop = stop
+        self._expect = expect
+        self._opening = writer.opening(options.system_prompt, EXAMPLES if options.examples else ())
+        expect(self._opening)
+
+    def open(self, payload: StagePayload) -> tuple[Thought, Row]:
+        """Raises :class:`OmniError`: ``no_speech`` (the person said no words), ``invalid_value``."""
+        params = _params(payload.request.params)
+        messages = list(payload.request.inputs.get(MESSAGES, ()))
+        if _ENCODER in payload.results:
+            heard = payload.results[_ENCODER][TRANSCRIPT].strip()
+            if not heard:
+                raise OmniError("no_speech", "no words were heard")
+            messages.append({"role": "user", "content": heard})
+        options = self._options
+        opening = self._opening if params.instructions is None else self._writer.opening(params.instructions)
+        max_new_tokens = params.max_output_tokens or options.max_new_tokens
+        prompt = self._writer.write(opening, messages, max_new_tokens)
+        sampling = Sampling(
+            temperature=options.temperature if params.temperature is None else params.temperature,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            repetition_penalty=options.repetition_penalty,
+            seed=params.seed or 0,
+        )
+        row = Row(payload.request_id, prompt.tokens, max_new_tokens, self._stop, sampling, prompt.prefix_len)
+        return Thought(opening, messages, len(prompt.tokens), Detokenizer(self._bytes)), row
+
+    def advance(self, state: Thought, output: RowOutput) -> Outcome:
+        outcome = Outcome()
+        finish = output.finish
+        pieces: list[str] = []
+        for token in output.tokens:
+            state.tokens += 1
+            piece = state.detokenizer.push((token,))
+            if state.ends.before(piece) and state.tokens > self._options.sentence_tokens:
+                finish = "stop"
+                break
+            pieces.append(piece)
+        else:
+            if finish is not None:
+                pieces.append(state.detokenizer.finish())
+        text = "".join(pieces)
+        if text:
+            state.text.append(text)
+            outcome.emits.append(Emit({TEXT: text}))
+        if finish is not None:
+            outcome.result = self._finish(state, finish)
+        return outcome
+
+    def close(self, state: Thought) -> None:
+        """Nothing outlives the state itself."""
+
+    def _finish(self, state: Thought, finish: str) -> Data:
+        text = "".join(state.text)
+        self._expect(self._writer.prefix(state.opening, [*state.messages, {"role": "assistant", "content": text}]))
+        usage = {"input_tokens": state.prompt_tokens, "output_tokens": state.tokens}
+        return {TEXT: text, FINISH_REASON: finish, USAGE: usage}
+
+
+def _params(params: Data) -> ThinkerParams:
+    try:
+        return msgspec.convert(params, ThinkerParams)
+    except msgspec.ValidationError as error:
+        raise OmniError("invalid_value", f"params: {error}", param="params") from error
+
+
+def build(context: StageContext) -> tuple[ThinkerRunner, CTranslate2Engine]:
+    """The runner and the engine of the stage ``thinker``; ``context.options`` are :class:`.options.ThinkerOptions`."""
+    options: ThinkerOptions = context.options
+    folder = thinker_folder()
+    tokenizer = load_tokenizer(folder)
+    writer = prompt_writer(tokenizer, history_tokens=options.history_tokens, message_tokens=options.message_tokens)
+    engine = CTranslate2Engine(folder, max_rows=options.max_rows, prefix_tokens=options.prefix_tokens)
+    return ThinkerRunner(options, writer, TokenBytes(tokenizer), stop_tokens(tokenizer), engine.warm), engine
