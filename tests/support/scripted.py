@@ -18,6 +18,7 @@ from voice_omni.client.interface import (
     Samples,
     StageTiming,
     TextDelta,
+    ToolCallDelta,
     Transcript,
 )
 from voice_omni.proto.errors import ErrorInfo, OmniError
@@ -31,7 +32,8 @@ class Script:
     """One answer. Each word lasts ``word_seconds`` and is a chunk of its own: a tone of 440 Hz.
 
     ``silent``: the sound held no words. ``refuse``: the reply cannot be opened. ``die_after``: it fails after so many
-    words. ``hang_after``: nothing comes after so many words. ``gate``: the answer begins when it is set.
+    words. ``hang_after``: nothing comes after so many words. ``gate``: the answer begins when it is set. ``calls``: the
+    names and arguments, as JSON text, of the functions that are called after the words; each call comes in two pieces.
     """
 
     transcript: str = "what is the capital of France"
@@ -42,6 +44,7 @@ class Script:
     die_after: int | None = None
     hang_after: int | None = None
     gate: asyncio.Event | None = None
+    calls: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(eq=False)
@@ -120,6 +123,10 @@ class ScriptedReply:
             if self.request.output == "audio":
                 tone = _tone(number, script.word_seconds)
                 yield AudioDelta(tone, ((0, text),))
+        for number, (name, arguments) in enumerate(script.calls):
+            half = len(arguments) // 2
+            yield ToolCallDelta(number, name, arguments[:half])
+            yield ToolCallDelta(number, name, arguments[half:], final=True)
         timing = StageTiming(opened=0.0, input_ended=None, first_output=None, finished=0.0)
         yield Done("stop", 12, len(words), {"thinker": timing})
 
@@ -148,7 +155,7 @@ class ScriptedClient:
         number = next(self._numbers)
         script = self.script(request, number) if callable(self.script) else self.script
         if script.refuse is not None:
-            raise script.refuse
+            raise OmniError.of(script.refuse.info)
         reply = ScriptedReply(request, script, f"req_{number}", self.hold_transcripts)
         self.replies.append(reply)
         return reply

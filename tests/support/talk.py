@@ -17,8 +17,10 @@ from tests.support.scripted import ScriptedClient
 from voice_omni.audio.pcm import Samples, decode_pcm16, encode_pcm16
 from voice_omni.realtime.core import Facts, RealtimeCore
 from voice_omni.session.activity import VoiceActivity
+from voice_omni.session.counters import TurnCounters
 from voice_omni.session.fence import EpochFence
 from voice_omni.session.hearing import Hearing
+from voice_omni.session.judge import TurnJudge
 from voice_omni.session.options import SessionOptions
 from voice_omni.session.outbox import Close, Outbox
 from voice_omni.session.session import SessionParts, VoiceSession
@@ -47,6 +49,7 @@ class Talk:
         silero: SileroModel,
         options: SessionOptions | None = None,
         *,
+        judge: TurnJudge | None = None,
         reading: bool = True,
         include_timings: bool = False,
     ) -> None:
@@ -57,6 +60,7 @@ class Talk:
         ids = counting_ids()
         voices = ("default", "other")
         self.client = client
+        self.counters = TurnCounters()
         self.clock = loop.time
         self.outbox = Outbox(fence)
         self.core = RealtimeCore(settings, Facts(voices, client.output_sample_rate, expires_at=3600), ids)
@@ -71,6 +75,8 @@ class Talk:
                 options=options,
                 voices=voices,
                 ids=ids,
+                judge=judge,
+                counters=self.counters,
                 clock=loop.time,
                 include_timings=include_timings,
             )
@@ -106,6 +112,11 @@ class Talk:
             self.events.append(json.loads(frame))
             self.times.append(self.clock())
             self._arrived.set()
+
+    async def read_all(self) -> None:
+        """Let the collector take what waits for it now: one turn to wake up, one to read it all."""
+        for _ in range(2):
+            await asyncio.sleep(0)
 
     async def send(self, kind: str, **fields: Any) -> None:
         await self.session.receive(json.dumps({"type": kind, **fields}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import IO
+from typing import Literal
 
 _ROOT = Path(__file__).parents[2]
 _CODE = """
@@ -30,16 +30,17 @@ def start_toy_server(port: int = 0) -> subprocess.Popen[str]:
     )
 
 
-def read_until(stream: IO[str] | None, beginning: str) -> list[str]:
-    """The lines of a process's output up to one that begins like this."""
+def read_until(server: subprocess.Popen[str], stream: Literal["stdout", "stderr"], beginning: str) -> list[str]:
+    """The lines of a server's output up to one that begins like this."""
     lines: list[str] = []
-    for line in stream or ():
+    for line in getattr(server, stream):
         lines.append(line.rstrip("\n"))
         if line.startswith(beginning):
             return lines
-    raise AssertionError(f"no line begins with {beginning!r}: {lines}")
+    output, errors = server.communicate()
+    raise AssertionError(f"no line of {stream} begins with {beginning!r}: {lines}\n{output}\n{errors}")
 
 
 def address(server: subprocess.Popen[str]) -> str:
     """Where it listens, once it does."""
-    return read_until(server.stdout, "listening")[-1].split()[1]
+    return read_until(server, "stdout", "listening")[-1].split()[1]

@@ -27,8 +27,14 @@ class LoopOutbox:
 
     def _drain(self) -> None:
         self._woken = False
-        while self._messages:
-            self._sink(self._messages.popleft())
+        try:
+            while self._messages:
+                self._sink(self._messages.popleft())
+        finally:
+            # Also when the sink raises: nothing else would wake the loop for what is left.
+            if self._messages and not self._woken:
+                self._woken = True
+                self._loop.call_soon(self._drain)
 
     def __len__(self) -> int:
         return len(self._messages)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from voice_omni.pipeline.lanes import EmitWindow, Lane, Place, Tombstones
 from voice_omni.pipeline.node import MAIN, Node, Parcel
 from voice_omni.pipeline.topology import Sources, Targets, Topology
-from voice_omni.proto.errors import OmniError
+from voice_omni.proto.errors import OmniError, as_omni_error
 from voice_omni.proto.messages import (
     Abort,
     AbortAck,
@@ -250,6 +250,12 @@ class Stage:
             if isinstance(message, ResultOut | FailedOut | AbortedOut):
                 self._acknowledge(message.request_id)
             return
+        try:
+            self._pass_on(request, message)
+        except Exception as error:  # noqa: BLE001 - a fault of ours ends one request, not the stage
+            self._report(message.request_id, as_omni_error(error))
+
+    def _pass_on(self, request: _Request, message: Outgoing) -> None:
         match message:
             case StreamOut(request_id, data, targets):
                 self._emit(request_id, request, data, targets)

@@ -126,8 +126,9 @@ async def _beat(node: Node, host: StageHost, interval: float) -> None:
 
 
 def main() -> None:
-    # The server decides when its stages end: an interrupt from the terminal reaches the whole process group.
+    # The server decides when its stages end: a signal from a terminal or a service manager reaches the whole group.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     job = msgspec.json.decode(_first_line(), type=WorkerJob)
     logging.basicConfig(level=job.log_level, format=f"%(asctime)s %(levelname)s {job.node}: %(message)s")
     sys.exit(asyncio.run(serve(job)))

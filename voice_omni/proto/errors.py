@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+
 import msgspec
+
+logger = logging.getLogger(__name__)
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -62,3 +66,11 @@ class OmniError(Exception):
                 request_id=self.info.request_id or request_id,
             )
         )
+
+
+def as_omni_error(error: Exception) -> OmniError:
+    """An unexpected exception becomes ``internal_error``; its traceback goes to the log, not to the client."""
+    if isinstance(error, OmniError):
+        return error
+    logger.error("an unexpected failure", exc_info=error)
+    return OmniError("internal_error", f"{type(error).__name__}: {error}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from voice_omni.model_runner.interface import Chunk, Emit, Outcome
-from voice_omni.proto.errors import OmniError
+from voice_omni.proto.errors import as_omni_error
 from voice_omni.proto.payload import Data, StagePayload
 from voice_omni.scheduling.interface import (
     AbortedOut,
@@ -32,14 +32,6 @@ from voice_omni.scheduling.interface import (
 )
 
 logger = logging.getLogger(__name__)
-
-
-def as_omni_error(error: Exception) -> OmniError:
-    """An unexpected exception becomes ``internal_error``; its traceback goes to the log, not to the client."""
-    if isinstance(error, OmniError):
-        return error
-    logger.error("unexpected failure in a model runner", exc_info=error)
-    return OmniError("internal_error", f"{type(error).__name__}: {error}")
 
 
 @dataclass(slots=True)
