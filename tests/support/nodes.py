@@ -70,16 +70,18 @@ class Cluster:
         self._run_dir = run_dir
         self._limits = {"inline_bytes": inline_bytes, "relay_bytes": relay_bytes}
         self.nodes: dict[str, Node] = {}
-        self._dead: list[Node] = []
+        self.failures: list[dict[str, Any]] = []
 
     async def __aenter__(self) -> Cluster:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: self.failures.append(context))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for node in (*self.nodes.values(), *self._dead):
+        for node in self.nodes.values():
             await node.close()
+        assert not self.failures, "something failed where nobody waits for it"
 
     async def start(self, name: str, incarnation: int = 0) -> Node:
         node = Node(name, incarnation, self._run_dir, **self._limits)

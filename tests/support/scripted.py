@@ -34,6 +34,8 @@ class Script:
     ``silent``: the sound held no words. ``refuse``: the reply cannot be opened. ``die_after``: it fails after so many
     words. ``hang_after``: nothing comes after so many words. ``gate``: the answer begins when it is set. ``calls``: the
     names and arguments, as JSON text, of the functions that are called after the words; each call comes in two pieces.
+    ``understand``: what the sound so far is taken for, told as it grows and instead of ``transcript``; nothing at the end
+    means that there were no words.
     """
 
     transcript: str = "what is the capital of France"
@@ -45,6 +47,7 @@ class Script:
     hang_after: int | None = None
     gate: asyncio.Event | None = None
     calls: tuple[tuple[str, str], ...] = ()
+    understand: Callable[[Samples], str] | None = None
 
 
 @dataclass(eq=False)
@@ -56,6 +59,7 @@ class ScriptedReply:
     heard: list[Samples] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     aborted: asyncio.Event = field(default_factory=asyncio.Event)
+    grown: asyncio.Event = field(default_factory=asyncio.Event)
     taken: int = 0
     finished: bool = False
 
@@ -67,9 +71,11 @@ class ScriptedReply:
         if self.ended.is_set():
             raise RuntimeError("sound after the end of the input")
         self.heard.append(samples)
+        self.grown.set()
 
     async def end_audio(self) -> None:
         self.ended.set()
+        self.grown.set()
 
     async def abort(self) -> None:
         self.aborted.set()
@@ -102,13 +108,24 @@ class ScriptedReply:
     async def _events(self) -> AsyncIterator[ReplyEvent]:
         script = self.script
         if self.request.input == "speech":
+            transcript, silent = script.transcript, script.silent
+            if script.understand is not None:
+                transcript = ""
+                while not self.ended.is_set():
+                    self.grown.clear()
+                    if (words := script.understand(self.sound)) != transcript:
+                        transcript = words
+                        yield Transcript(words, final=False)
+                    await self.grown.wait()
+                transcript = script.understand(self.sound)
+                silent = not transcript
             await self.ended.wait()
-            if script.silent:
+            if silent:
                 yield Failed(ErrorInfo("no_speech", "no words"))
                 return
             if self.hold_transcript is not None:
                 await self.hold_transcript.wait()
-            yield Transcript(script.transcript, final=True)
+            yield Transcript(transcript, final=True)
         if script.gate is not None:
             await script.gate.wait()
         words = script.answer.split()

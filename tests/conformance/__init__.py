@@ -1,0 +1,1 @@
+"""Stock clients, unmodified, against a real server: which of them can do what."""

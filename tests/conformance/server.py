@@ -1,0 +1,56 @@
+"""``python -m tests.conformance.server``: the real application over a scripted pipeline, as a process of its own.
+
+It answers on two ports: plain, and with TLS for the clients that insist on it. Once it listens it prints
+``{"http": "host:port", "https": "host:port"}``; it ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+
+from starlette.applications import Starlette
+
+from tests.conformance.scenario import script
+from tests.support.scripted import ScriptedClient
+from tests.support.serving import serving
+from voice_omni.server import ModelCard, Services, create_app
+from voice_omni.session.judge import SmartTurnJudge
+from voice_omni.session.silero import SileroModel
+from voice_omni.session.smart_turn import SmartTurnModel
+from voice_omni.session.weights import SILERO_VAD, SMART_TURN
+from voice_omni.weights.store import fetch
+
+
+def application() -> Starlette:
+    return create_app(
+        Services(
+            client=ScriptedClient(script),
+            health=lambda: {"ready": True},
+            model=ModelCard("scripted", "answers from a script", ("default",)),
+            silero=SileroModel(fetch(SILERO_VAD) / SILERO_VAD.files[0]),
+            judge=SmartTurnJudge(SmartTurnModel(fetch(SMART_TURN) / SMART_TURN.files[0])),
+        )
+    )
+
+
+async def run(certificate: str, key: str) -> None:
+    app = application()
+    async with serving(app) as http, serving(app, ssl_certfile=certificate, ssl_keyfile=key) as https:
+        sys.stdout.write(json.dumps({"http": http, "https": https}) + "\n")
+        sys.stdout.flush()
+        await asyncio.to_thread(sys.stdin.read)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("certificate")
+    parser.add_argument("key")
+    args = parser.parse_args()
+    asyncio.run(run(args.certificate, args.key))
+
+
+if __name__ == "__main__":
+    main()
