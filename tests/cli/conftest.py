@@ -15,8 +15,8 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Starts toy servers that end with the test at the latest."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(port: int = 0) -> subprocess.Popen[str]:
-        started.append(start_toy_server(port))
+    def start(port: int = 0, **options: object) -> subprocess.Popen[str]:
+        started.append(start_toy_server(port, **options))
         return started[-1]
 
     yield start

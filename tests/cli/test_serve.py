@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import ssl
 import subprocess
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+import trustme
 
 from tests.support.toy_server import address, read_until
 
@@ -55,3 +58,26 @@ def test_a_port_in_use_is_known_before_any_model_loads(start: Start) -> None:
     assert output == ""
     assert "loading" not in errors
     assert f"port {port} of 127.0.0.1 is in use" in errors
+
+
+def test_with_a_certificate_it_speaks_tls(start: Start, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    certificate = authority.issue_cert("127.0.0.1")
+    certificate.private_key_pem.write_to_path(key)
+    for pem in certificate.cert_chain_pems:
+        pem.write_to_path(chain, append=True)
+    url = address(start(tls_certificate=str(chain), tls_key=str(key)))
+    assert url.startswith("https://")
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    with urllib.request.urlopen(f"{url}/health", timeout=10, context=trusting) as answer:
+        assert json.load(answer)["status"] == "ready"
+
+
+def test_a_certificate_that_cannot_be_used_stops_the_start(start: Start, tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing.pem"
+    nothing.write_text("no certificate")
+    output, errors = start(tls_certificate=str(nothing), tls_key=str(nothing)).communicate(timeout=30)
+    assert output == ""
+    assert "tls_certificate and server.tls_key are no usable pair" in errors

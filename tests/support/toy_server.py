@@ -15,14 +15,15 @@ from tests.support.toy import PIPELINE
 from voice_omni.cli.serve import serve_until_signal
 
 settings = toy_settings()
-server = msgspec.structs.replace(settings.server, port={port})
+server = msgspec.structs.replace(settings.server, port={port}, **{options})
 asyncio.run(serve_until_signal(PIPELINE, msgspec.structs.replace(settings, server=server)))
 """
 
 
-def start_toy_server(port: int = 0) -> subprocess.Popen[str]:
+def start_toy_server(port: int = 0, **options: object) -> subprocess.Popen[str]:
+    """``options``: more settings of the section ``server``."""
     return subprocess.Popen(
-        [sys.executable, "-c", _CODE.format(port=port)],
+        [sys.executable, "-c", _CODE.format(port=port, options=options)],
         cwd=_ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

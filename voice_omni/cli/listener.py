@@ -34,12 +34,12 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def url_of(listener: socket.socket) -> str:
-    """``http://host:port`` under which this machine reaches the socket."""
+def url_of(listener: socket.socket, scheme: str = "http") -> str:
+    """``scheme://host:port`` under which this machine reaches the socket."""
     host, port = listener.getsockname()[:2]
     if host in {"0.0.0.0", "::"}:
         host = "127.0.0.1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _explained(error: OSError, host: str, port: int) -> OmniError:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import uvicorn
 
 from voice_omni.cli.listener import bind, url_of
 from voice_omni.cli.report import show_progress
 from voice_omni.config import Settings
+from voice_omni.config.settings import ServerSettings
 from voice_omni.pipeline.launcher import Launcher
 from voice_omni.pipeline.spec import PipelineSpec
 from voice_omni.proto.errors import OmniError
@@ -32,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A server that accepts sessions. ``url``: ``http://host:port``."""
+    """A server that accepts sessions. ``url``: ``http://host:port``, or https."""
 
     url: str
     pipeline: Launcher
@@ -51,6 +54,7 @@ async def serving(spec: PipelineSpec, settings: Settings) -> AsyncIterator[Servi
     :class:`OmniError`: ``port_in_use``, ``invalid_config``, and what keeps a stage from starting.
     """
     access = Access(load_keys(settings.server.api_keys, settings.server.api_keys_file), settings.server.allowed_origins)
+    tls = _tls(settings.server)
     with bind(settings.server.host, settings.server.port) as listener:
         silero = await asyncio.to_thread(_load_voice_activity)
         judge = await asyncio.to_thread(_load_judge, settings.session.turn_detection == "semantic_vad")
@@ -60,6 +64,7 @@ async def serving(spec: PipelineSpec, settings: Settings) -> AsyncIterator[Servi
                 uvicorn.Config(
                     app,
                     **UVICORN_OPTIONS,
+                    **tls,
                     log_config=None,
                     access_log=False,
                     timeout_graceful_shutdown=math.ceil(settings.server.shutdown_s),
@@ -67,11 +72,23 @@ async def serving(spec: PipelineSpec, settings: Settings) -> AsyncIterator[Servi
             )
             task = asyncio.create_task(server.serve(sockets=[listener]))
             try:
-                yield Serving(url_of(listener), pipeline, task)
+                yield Serving(url_of(listener, "https" if tls else "http"), pipeline, task)
             finally:
                 app.state.sessions.drain()
                 server.should_exit = True
                 await task
+
+
+def _tls(server: ServerSettings) -> dict[str, Any]:
+    """uvicorn's options for TLS; none without a certificate. Raises :class:`OmniError` ``invalid_config``."""
+    if server.tls_certificate is None or server.tls_key is None:
+        return {}
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(server.tls_certificate, server.tls_key)
+    except OSError as error:  # ssl.SSLError is one
+        reason = f"server.tls_certificate and server.tls_key are no usable pair: {error}"
+        raise OmniError("invalid_config", reason, param="server.tls_certificate") from error
+    return {"ssl_certfile": server.tls_certificate, "ssl_keyfile": server.tls_key}
 
 
 def _load_voice_activity() -> SileroModel:

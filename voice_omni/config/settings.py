@@ -130,6 +130,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     open_to_network: Annotated[
         bool, Meta(description="let everybody in without a key even if other machines can reach the server")
     ] = False
+    tls_certificate: (
+        Annotated[
+            str,
+            Meta(min_length=1, description="PEM file with the certificate chain; then the server speaks https and wss"),
+        ]
+        | None
+    ) = None
+    tls_key: Annotated[str, Meta(min_length=1, description="PEM file with the certificate's private key")] | None = None
     allowed_origins: Annotated[
         tuple[str, ...],
         Meta(
@@ -145,6 +153,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 f"host is '{self.host}', which other machines can reach, and no API key is set; set api_keys or "
                 "api_keys_file, listen on 127.0.0.1, or set open_to_network if everybody may use this server"
             )
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("tls_certificate and tls_key go together: one is set and the other is not")
 
 
 def is_loopback(host: str) -> bool:
