@@ -141,5 +141,3 @@ class Code2WavScheduler(BaseScheduler):
                 stream.began = self._clock()
             stream.sent_samples += len(output[AUDIO])
             self._apply(slot, Outcome(emits=[Emit(output)]))
-            if slot.request_id in self._slots:
-                self._touched(slot)

@@ -12,7 +12,7 @@ class SimpleOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Settings of :class:`~voice_omni.scheduling.simple.SimpleScheduler`."""
 
     max_batch: Annotated[int, Meta(ge=1, description="requests in one batch at most")] = 8
-    max_cost: Annotated[float, Meta(gt=0, description="cost of one batch at most, in the runner's unit")] = 60.0
+    max_cost: Annotated[float, Meta(gt=0, description="cost of one batch at most, in the runner's unit")] = 12.0
     max_wait_ms: Annotated[float, Meta(ge=0, le=100, description="longest wait for a fuller batch, milliseconds")] = 0.0
 
 

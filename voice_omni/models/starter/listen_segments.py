@@ -27,10 +27,13 @@ BEFORE: Final = 30
 """Frames of sound kept before the first voiced one: soft onsets."""
 AFTER: Final = 10
 """Frames kept after the last voiced one: soft endings. As long must silence last before the words are worth a pass."""
-GAP: Final = 20
-"""Frames of silence at which a long segment is closed."""
+SHORT: Final = 150
 LONG: Final = 1500
 LONGEST: Final = 2500
+LONG_GAP: Final = 70
+GAP: Final = 20
+"""A pause of so many frames closes a segment: :data:`LONG_GAP` from :data:`SHORT` on, less the longer it is, down to
+:data:`GAP` from :data:`LONG` on. The recogniser tends to stop listening at a long pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,9 @@ def frame_levels(samples: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 class Segmenter:
-    """Follows the level of a stream. A segment begins shortly before the first voiced frame and is closed at the first
-    pause after fifteen seconds, at the latest after twenty-five, at the quietest moment of its last third.
+    """Follows the level of a stream. A segment begins shortly before the first voiced frame and is closed by a pause,
+    the shorter the longer it has become, at the latest after twenty-five seconds at the quietest moment of its last
+    third.
 
     A frame is voiced unless it is near the noise floor (the lowest level so far, slowly rising) and well below the peak
     (slowly falling). Loud noise counts as voice: what it says is for the recogniser to judge.
@@ -116,6 +120,10 @@ class Segmenter:
         if self._frames - start >= LONGEST:
             quietest = int(np.argmin(np.convolve(self._levels, np.ones(AFTER), mode="valid")))
             return Segment(start, self._frames - len(self._levels) + quietest + AFTER // 2)
-        if self._last - start >= LONG and self._frames - self._last >= GAP:
+        if self._last - start >= SHORT and self._frames - self._last >= _gap_to_close(self._last - start):
             return Segment(start, self._last + AFTER)
         return None
+
+
+def _gap_to_close(frames: int) -> float:
+    return float(np.interp(frames, (SHORT, LONG), (LONG_GAP, GAP)))

@@ -41,7 +41,7 @@ class ThinkerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     max_rows: Annotated[int, Meta(ge=1, le=64, description="answers computed at the same time at most")] = 4
     prefix_tokens: Annotated[
         int, Meta(ge=0, description="tokens of prompts whose KV cache is kept for later turns, 138 KB each")
-    ] = 1024
+    ] = 1536
 
 
 class TalkerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -62,17 +62,16 @@ class PromptWriter:
             tokens += self._message({"role": "assistant", "content": answer})
         return tokens
 
-    def write(self, opening: Sequence[int], messages: Sequence[Data], max_new_tokens: int) -> Prompt:
-        """A prompt that the assistant's answer to the last of ``messages`` continues.
+    def write(self, opening: Sequence[int], messages: Sequence[Data], max_new_tokens: int, start: str = "") -> Prompt:
+        """A prompt that the assistant's answer to the last of ``messages`` continues; without any, its greeting.
 
-        The oldest messages are left out when the history is too long, the beginning of the last one when that is.
-        Raises :class:`OmniError`: ``invalid_value`` (no messages, or a system prompt that leaves no room).
+        ``start``: how the answer begins. The oldest messages are left out when the history is too long, the beginning
+        of the last one when that is. Raises :class:`OmniError`: ``invalid_value`` (a system prompt that leaves no
+        room).
         """
-        if not messages:
-            raise OmniError("invalid_value", "there is no message to answer", param="messages")
         prefix = self.prefix(opening, messages[:-1])
-        last = self._message(messages[-1], self._limits.message)
-        tokens = [*prefix, *last, *self._cue]
+        last = self._message(messages[-1], self._limits.message) if messages else []
+        tokens = [*prefix, *last, *self._cue, *(self._encode(start) if start else ())]
         if len(tokens) + max_new_tokens > self._limits.context:
             raise OmniError(
                 "invalid_value",

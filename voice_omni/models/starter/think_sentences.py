@@ -7,7 +7,7 @@ from typing import Final
 
 _END: Final = re.compile(r"(\w[\w'’-]*)?[.!?…]+[\"'”’)\]]*\s*$")
 _ABBREVIATIONS: Final = frozenset(
-    {"mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "vs", "etc", "no", "vol", "inc", "approx", "e.g", "i.e", "u.s"}
+    {"mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "vs", "etc", "vol", "inc", "approx", "e.g", "i.e", "u.s"}
 )
 
 
