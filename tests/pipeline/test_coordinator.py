@@ -448,8 +448,7 @@ async def test_an_abort_that_is_not_acknowledged_in_time_names_who_is_late(clust
     bench = await Bench(cluster, abort_deadline_s=SOON).start()
     bench.acknowledging = False
     handle = await bench.submit()
-    bench.say("think", AbortAck("r", "think", "front.0"))  # arrives while the abort waits
-    with pytest.raises(OmniError, match="from listen, speak, vocode") as raised:
+    with pytest.raises(OmniError, match="from listen, speak, think, vocode") as raised:
         await handle.abort()
     assert (raised.value.code, raised.value.info.request_id) == ("deadline_exceeded", "r")
     for stage in SPEECH:

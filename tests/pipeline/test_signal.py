@@ -48,6 +48,25 @@ async def test_everyone_who_waits_looks_again() -> None:
     await asyncio.gather(*waiters)
 
 
+async def test_they_look_in_the_order_in_which_they_came() -> None:
+    signal, left, order = Signal(), [0], list[int]()
+
+    async def take(number: int) -> None:
+        await signal.wait_until(lambda: left[0] > 0)
+        left[0] -= 1
+        order.append(number)
+
+    waiters = [asyncio.create_task(take(number)) for number in range(20)]
+    await turns()
+    left[0] = 7
+    signal.notify()
+    await turns()
+    assert order == list(range(7))
+    left[0] = 13
+    signal.notify()
+    await asyncio.gather(*waiters)
+
+
 async def test_a_change_between_the_wake_up_and_the_look_is_not_missed() -> None:
     signal, values = Signal(), [0]
     waiter = asyncio.create_task(signal.wait_until(lambda: values[0] == 1))

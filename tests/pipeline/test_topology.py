@@ -72,6 +72,12 @@ def test_the_coordinator_opens_the_stages_that_no_other_feeds() -> None:
     assert topology.entries("speak") == ("talker",)
 
 
+def test_the_coordinator_also_opens_the_stages_that_the_client_streams_into() -> None:
+    """The client's first chunk may come before the stage that feeds it has anything to say."""
+    topology = Topology(with_stage(replace(TALKER, input_stream=True)))
+    assert topology.entries("speech") == ("encoder", "talker")
+
+
 def test_feeders_send_by_either_kind_of_edge() -> None:
     topology = Topology(SPEC)
     assert topology.feeders("thinker", "speech") == ("encoder",)

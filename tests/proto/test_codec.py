@@ -269,6 +269,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "kind": st.sampled_from(("chunk", "result")),
     "error": st.builds(ErrorInfo, NAMES, NAMES, st.none() | NAMES, st.none() | NAMES, st.booleans(), st.none() | NAMES),
     "descriptor": st.binary(),
+    "handed_to": st.dictionaries(NAMES, COUNTS, max_size=2),
     "offsets": st.lists(COUNTS).map(tuple),
     "stages": st.dictionaries(NAMES, st.dictionaries(NAMES, COUNTS, max_size=2), max_size=2),
 }

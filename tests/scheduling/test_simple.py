@@ -171,6 +171,19 @@ def test_those_who_ask_for_more_take_turns(runner: Runner) -> None:
         assert runner.batches == [["a"], ["b"], ["c"]] * 3
 
 
+def test_who_asks_for_more_goes_on_without_new_input(runner: Runner) -> None:
+    def letter_by_letter(work: Work[State]) -> Outcome:
+        work.state.seen += [letter for item in work.chunks for letter in item.data["x"]]
+        letter = work.state.seen.pop(0)
+        return Outcome([Emit({"x": letter})], more=bool(work.state.seen))
+
+    runner.behave["r"] = letter_by_letter
+    with simulation(runner) as sim:
+        out = sim.give(new("r"), chunk("r", "abc"))
+        assert [data["x"] for data in streamed(out, "r")] == ["a", "b", "c"]
+        assert len(runner.batches) == 3
+
+
 def test_a_newcomer_runs_before_someones_second_turn(runner: Runner) -> None:
     def twice(work: Work[State]) -> Outcome:
         work.state.seen.append(1)
@@ -194,6 +207,14 @@ def test_a_batch_waits_for_company_as_long_as_its_oldest_may(runner: Runner) -> 
         assert runner.batches == []
         sim.run(0.001)
         assert runner.batches == [["a", "b"]]
+
+
+def test_what_comes_while_it_waits_does_not_make_it_wait_longer(runner: Runner) -> None:
+    with simulation(runner, max_wait_ms=10.0) as sim:
+        sim.give(new("r"), chunk("r", 1))
+        sim.run(0.006)
+        sim.give(chunk("r", 2))
+        assert streamed(sim.run(0.004), "r") == [{"x": 1}, {"x": 2}]
 
 
 def test_a_full_batch_does_not_wait(runner: Runner) -> None:

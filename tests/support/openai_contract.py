@@ -19,7 +19,11 @@ def _event_types(package: ModuleType) -> dict[str, type[BaseModel]]:
         if module.name.endswith("_param") or module.name.endswith("_params"):
             continue
         for each in vars(importlib.import_module(f"{package.__name__}.{module.name}")).values():
-            if isinstance(each, type) and issubclass(each, BaseModel) and {"type", "event_id"} <= each.model_fields.keys():
+            if (
+                isinstance(each, type)
+                and issubclass(each, BaseModel)
+                and {"type", "event_id"} <= each.model_fields.keys()
+            ):
                 for name in get_args(each.model_fields["type"].annotation):
                     found[name] = each
     return found

@@ -34,8 +34,8 @@ class Script:
     ``silent``: the sound held no words. ``refuse``: the reply cannot be opened. ``die_after``: it fails after so many
     words. ``hang_after``: nothing comes after so many words. ``gate``: the answer begins when it is set. ``calls``: the
     names and arguments, as JSON text, of the functions that are called after the words; each call comes in two pieces.
-    ``understand``: what the sound so far is taken for, told as it grows and instead of ``transcript``; nothing at the end
-    means that there were no words.
+    ``understand``: what the sound so far is taken for, told as it grows and instead of ``transcript``; nothing at the
+    end means that there were no words.
     """
 
     transcript: str = "what is the capital of France"
@@ -126,6 +126,9 @@ class ScriptedReply:
             if self.hold_transcript is not None:
                 await self.hold_transcript.wait()
             yield Transcript(transcript, final=True)
+        if self.request.output == "transcript":
+            yield Done()
+            return
         if script.gate is not None:
             await script.gate.wait()
         words = script.answer.split()

@@ -74,7 +74,7 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     speed: Annotated[float, msgspec.Meta(ge=0.25, le=4.0)] | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0.0, le=2.0)] | None = None
     max_output_tokens: Annotated[int, msgspec.Meta(ge=1, le=4096)] | None = None
-    seed: int | None = None
+    seed: Annotated[int, msgspec.Meta(ge=0, lt=1 << 63)] | None = None
     session_id: str | None = None
     utterance_id: str | None = None
 

@@ -7,10 +7,13 @@ from collections.abc import Callable
 
 
 class Signal:
-    """``notify`` after a change; ``wait_until`` returns when its predicate holds. No change is missed."""
+    """``notify`` after a change; ``wait_until`` returns when its predicate holds. No change is missed.
+
+    Those who wait look in the order in which they came, so that what there is goes to the one who came first.
+    """
 
     def __init__(self) -> None:
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: dict[asyncio.Future[None], None] = {}
 
     def notify(self) -> None:
         for future in self._waiting:
@@ -20,8 +23,8 @@ class Signal:
     async def wait_until(self, predicate: Callable[[], bool]) -> None:
         while not predicate():
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.add(future)
+            self._waiting[future] = None
             try:
                 await future
             finally:
-                self._waiting.discard(future)
+                del self._waiting[future]
