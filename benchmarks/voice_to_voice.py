@@ -42,6 +42,7 @@ from voice_omni.cli.realtime_client import RATE, RealtimeClient, open_session
 SPEECH = Path(__file__).parent.parent / "tests" / "data" / "speech"
 FRAME = RATE // 50
 QUESTIONS = [f"question-{number:02}.flac" for number in (1, 2, 4, 6, 10, 3, 8, 5)]
+STORY = "question-12.flac"
 INTERRUPTION = "question-11.flac"
 
 
@@ -165,11 +166,10 @@ class Caller:
         """Ask, wait until the answer is heard, speak over it."""
         await self.say(question)
         response: str | None = None
-        onset: float | None = None
         stale: float | None = None
         speaking: asyncio.Task[float] | None = None
-        stopped = False
-        while not stopped:
+        complete = False
+        while stale is None or not complete:
             moment, event = await asyncio.wait_for(self._events.get(), 30)
             match event["type"]:
                 case "response.output_audio.delta":
@@ -180,10 +180,9 @@ class Caller:
                         stale = moment
                 case "input_audio_buffer.speech_started" if response is not None:
                     stale = moment
-                case "response.done" if stale is not None and event["response"]["id"] == response:
-                    stopped = True
+                case "response.done" if event["response"]["id"] == response:
+                    complete = True
         assert speaking is not None
-        assert stale is not None
         onset = await speaking + words.onset
         result.interruptions.append(stale - onset)
         await self._quiet()
@@ -288,10 +287,10 @@ async def main() -> None:
     async with server() as url:
         await measure(url, 1, questions[:1])
         rows = [(sessions, await measure(url, sessions, questions)) for sessions in options.sessions]
-        barge_in = await measure_interruptions(url, questions[0], load(INTERRUPTION), options.interruptions)
+        barge_in = await measure_interruptions(url, load(STORY), load(INTERRUPTION), options.interruptions)
     naive = {sessions: await measure_naive(sessions, questions) for sessions in options.sessions}
     print(f"{os.cpu_count()} cores; seconds from the labelled end of speech to the first audible sample")
-    print()
+    print("sessions  turns missed    p50    p95  naive p50    p95  ratio p50")
     for sessions, result in rows:
         mine, other = result.latencies, naive[sessions]
         p50 = percentile(mine, 0.5)
