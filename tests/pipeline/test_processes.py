@@ -76,7 +76,7 @@ async def test_many_requests_at_once_keep_apart(tmp_path: Path, width: int) -> N
 async def test_a_payload_that_no_buffer_can_hold_fails_its_request_alone(tmp_path: Path) -> None:
     async with launch(toy_settings(relay_bytes=1 << 16), tmp_path) as pipeline:
         handle = await pipeline.coordinator.submit(text_request("big", "x", width=40_000))
-        with pytest.raises(OmniError, match="limits.relay_bytes") as raised:
+        with pytest.raises(OmniError, match=r"limits\.relay_bytes") as raised:
             await collect(handle)
         assert raised.value.code == "payload_too_large"
         assert raised.value.info.stage == "speak"

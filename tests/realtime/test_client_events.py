@@ -55,6 +55,8 @@ def test_faults(message: str, code: str, param: str | None) -> None:
         ({"type": "input_audio_buffer.append", "audio": 3, "event_id": "e2"}, "e2"),
         ({"type": "x", "event_id": 7}, None),
         ({"type": "x"}, None),
+        ({"type": "x", "cut in an emoji": "\ud83d", "event_id": "e3"}, "e3"),
+        ({"type": "x", "event_id": "\ud83d"}, None),
         ([1], None),
     ],
 )

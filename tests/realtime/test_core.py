@@ -3,71 +3,15 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import Any
 
 import pytest
 
-from tests.support.talk import counting_ids
+from tests.support.protocol import MANUAL, Script, kinds
 from voice_omni.client.interface import Message
 from voice_omni.proto.errors import ErrorInfo
 from voice_omni.realtime import commands
-from voice_omni.realtime.core import Facts, RealtimeCore
 from voice_omni.realtime.settings import Audio, AudioInput, Session, Transcription
-
-MANUAL = Session(audio=Audio(input=AudioInput(turn_detection=None)))
-RATE = 24000
-
-
-class Script:
-    """A core with what it has put out."""
-
-    def __init__(self, session: Session | None = None) -> None:
-        facts = Facts(voices=("default", "other"), output_sample_rate=RATE, expires_at=1000, max_buffer_ms=1000)
-        self.core = RealtimeCore(session or Session(), facts, counting_ids())
-        self.events: list[dict[str, Any]] = []
-        self.commands: list[commands.Command] = []
-        self.take(self.core.open())
-
-    def take(self, outputs: Any) -> list[dict[str, Any]]:
-        events = [output for output in outputs if isinstance(output, dict)]
-        self.commands += [output for output in outputs if not isinstance(output, dict)]
-        self.events += events
-        return events
-
-    def send(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
-        return self.take(self.core.receive(json.dumps({"type": kind, **fields})))
-
-    def send_error(self, kind: str, **fields: Any) -> dict[str, Any]:
-        [event] = self.send(kind, **fields)
-        assert event["type"] == "error"
-        error: dict[str, Any] = event["error"]
-        return error
-
-    def sound(self, milliseconds: float) -> None:
-        data = base64.b64encode(bytes(2 * int(milliseconds * 24))).decode()
-        self.send("input_audio_buffer.append", audio=data)
-
-    def answer(self, *words: str) -> str:
-        """Begin a response and speak half a second for each word; returns its id."""
-        self.send("response.create")
-        response_id = self.response_id
-        for word in words:
-            self.take(self.core.responses.say(response_id, word))
-            self.take(self.core.responses.speak(response_id, bytes(RATE), RATE // 2, ((0, word),)))
-        return response_id
-
-    @property
-    def response_id(self) -> str:
-        started = [command for command in self.commands if isinstance(command, commands.StartReply)]
-        return started[-1].response_id
-
-    def complete(self, response_id: str) -> list[dict[str, Any]]:
-        return self.take(self.core.responses.complete(response_id, "stop", (5, 7), spoken_input=False))
-
-
-def kinds(events: list[dict[str, Any]]) -> list[str]:
-    return [event["type"] for event in events]
 
 
 def test_a_session_begins_with_its_effective_settings() -> None:
@@ -484,6 +428,7 @@ def test_items_go_where_the_client_puts_them() -> None:
             "item.content",
         ),
         ({"item": _message("x", colour="red")}, "unknown_parameter", "item.colour"),
+        ({"item": _message("x", id="root")}, "invalid_value", "item.id"),
     ],
 )
 def test_faulty_items_are_refused_and_leave_no_trace(fields: dict[str, Any], code: str, param: str) -> None:

@@ -44,6 +44,13 @@ def test_a_tone_keeps_its_pitch_and_its_length(audio_format: AudioFormat) -> Non
     assert _frequency(samples, rate) == pytest.approx(440, abs=1)
 
 
+@pytest.mark.parametrize(("audio_format", "code"), [(Pcm(), 0x00), (Pcmu(), 0xFF), (Pcma(), 0xD5)])
+def test_silence_is_silent_to_its_last_byte(audio_format: AudioFormat, code: int) -> None:
+    encoder = SpeechEncoder(22050, audio_format)
+    data = encoder.push(np.zeros(1001, np.float32)) + encoder.flush()
+    assert set(data) == {code}
+
+
 def test_splitting_keeps_every_sample_and_puts_each_mark_where_it_points() -> None:
     delta = AudioDelta(np.arange(10, dtype=np.float32), ((0, "a"), (3, "b"), (4, "c"), (10, "d")))
     pieces = list(split(delta, 4))

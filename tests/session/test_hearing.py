@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -13,9 +14,9 @@ from tests.support.sounds import NOT_SPEECH, pink_noise
 from tests.support.speech import Recording, recording, recordings
 from voice_omni.audio.pcm import Samples
 from voice_omni.audio.resample import StreamResampler
-from voice_omni.realtime.settings import ServerVad
+from voice_omni.realtime.settings import SemanticVad, ServerVad, TurnDetection
 from voice_omni.session.activity import VoiceActivity
-from voice_omni.session.hearing import Heard, Hearing, HearingEvent, TurnBegan
+from voice_omni.session.hearing import Heard, Hearing, HearingEvent, Question, TurnBegan
 from voice_omni.session.options import SessionOptions
 from voice_omni.session.silero import SileroModel
 from voice_omni.session.turn_detection import Paused, Resumed, Stopped
@@ -24,7 +25,7 @@ RATE = 24000
 VAD = ServerVad()
 
 
-def hearing(silero: SileroModel, vad: ServerVad | None = VAD, model_rate: int = 16000) -> Hearing:
+def hearing(silero: SileroModel, vad: TurnDetection | None = VAD, model_rate: int = 16000) -> Hearing:
     return Hearing(VoiceActivity(silero), model_rate, vad, SessionOptions())
 
 
@@ -194,3 +195,99 @@ def test_another_input_rate_in_the_middle_of_a_sentence_is_the_same_turn(silero:
     kinds = [type(event) for event in events]
     assert kinds.count(TurnBegan) == kinds.count(Stopped) == 1
     assert ear.position_ms == pytest.approx(len(each.samples(8000)) / 8, abs=5)
+
+
+# Judged turns
+
+
+SEMANTIC = SemanticVad()
+
+
+def answered(
+    ear: Hearing, events: list[HearingEvent], complete: Callable[[Question], bool | None]
+) -> list[HearingEvent]:
+    """All events, questions answered as they come."""
+    result: list[HearingEvent] = []
+    for event in events:
+        result.append(event)
+        if isinstance(event, Question):
+            result += answered(ear, ear.decide(event.number, complete(event)), complete)
+    return result
+
+
+def pushed(
+    ear: Hearing, samples: Samples, complete: Callable[[Question], bool | None], borders: list[int] | None = None
+) -> list[HearingEvent]:
+    borders = borders or list(range(0, len(samples), 480))
+    pieces = pairwise(sorted({0, *borders, len(samples)}))
+    return [event for start, end in pieces for event in answered(ear, ear.push(samples[start:end], RATE), complete)]
+
+
+def test_a_question_holds_the_turn_up_to_the_pause_and_nothing_after_it(silero: SileroModel) -> None:
+    samples = recording("question-10").samples(RATE)
+    ear = hearing(silero, SEMANTIC)
+    events = ear.push(samples[: 2 * RATE], RATE)
+    while not isinstance(events[-1], Question):
+        events += ear.push(np.zeros(RATE // 50, np.float32), RATE)
+    question = events[-1]
+    [began] = [event for event in events if isinstance(event, TurnBegan)]
+    assert len(question.samples) == len(heard(events))
+    at = began.begin + len(question.samples)
+    stream = resampled(np.concatenate([samples[: 2 * RATE], np.zeros(RATE, np.float32)]))
+    assert np.array_equal(question.samples, stream[began.begin : at])
+    assert ear.push(np.zeros(RATE // 5, np.float32), RATE) == []
+    assert ear.congested
+    [stopped, *_] = ear.decide(question.number, True)
+    assert isinstance(stopped, Stopped)
+    assert (stopped.at, stopped.cause) == (at, "complete")
+    assert ear.decide(question.number, True) == []
+
+
+def test_a_question_is_about_the_last_eight_seconds(silero: SileroModel) -> None:
+    each = recording("human-01").samples(RATE)
+    asked: list[Question] = []
+    ear = hearing(silero, SEMANTIC)
+    pushed(ear, np.concatenate([each[: 5 * RATE], each]), lambda question: asked.append(question) or False)
+    assert max(len(question.samples) for question in asked) == 8 * 16000
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cuts=st.lists(st.integers(0, 9 * RATE), min_size=60, max_size=80), verdicts=st.lists(st.booleans(), min_size=9))
+def test_however_the_sound_is_cut_the_same_questions_and_turns_come_out(
+    silero: SileroModel, cuts: list[int], verdicts: list[bool]
+) -> None:
+    samples = np.concatenate([recording("question-10").samples(RATE), recording("question-11").samples(RATE)])
+    samples = np.concatenate([samples, np.zeros(5 * RATE, np.float32)])
+
+    def complete(question: Question) -> bool:
+        return verdicts[question.number % len(verdicts)]
+
+    def run(borders: list[int]) -> list[object]:
+        events = joined(pushed(hearing(silero, SEMANTIC), samples, complete, borders))
+        return [event.samples.tobytes() if isinstance(event, Question) else event for event in events]
+
+    regular = list(range(0, len(samples), 4000))
+    assert run([*regular, *(min(cut, len(samples)) for cut in cuts)]) == run(regular)
+
+
+def test_sound_that_stops_while_a_question_is_open_ends_the_turn_with_all_of_it(silero: SileroModel) -> None:
+    ear = hearing(silero, SEMANTIC)
+    events = ear.push(recording("question-10").samples(RATE)[: 2 * RATE], RATE)
+    while not isinstance(events[-1], Question):
+        events += ear.push(np.zeros(RATE // 50, np.float32), RATE)
+    events += ear.push(np.zeros(RATE // 10, np.float32), RATE)
+    ended = ear.starve()
+    assert isinstance(ended[-1], Stopped)
+    [began] = [event for event in events if isinstance(event, TurnBegan)]
+    assert began.begin + len(heard([*events, *ended])) == ended[-1].at
+
+
+def test_a_change_to_silence_alone_withdraws_the_question(silero: SileroModel) -> None:
+    ear = hearing(silero, SEMANTIC)
+    events = ear.push(recording("question-10").samples(RATE)[: 2 * RATE], RATE)
+    while not isinstance(events[-1], Question):
+        events += ear.push(np.zeros(RATE // 50, np.float32), RATE)
+    ear.configure(ServerVad(silence_duration_ms=800))
+    assert ear.decide(events[-1].number, True) == []
+    [stopped] = [event for event in ear.push(np.zeros(2 * RATE, np.float32), RATE) if isinstance(event, Stopped)]
+    assert stopped.cause == "silence"

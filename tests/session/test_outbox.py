@@ -8,7 +8,7 @@ import json
 import pytest
 
 from voice_omni.session.fence import EpochFence
-from voice_omni.session.outbox import FULL_BYTES, ROOM_BYTES, Close, Outbox
+from voice_omni.session.outbox import FULL_BYTES, ROOM_BYTES, BinaryFrame, Close, Outbox
 
 
 def _delta(text: str = "") -> dict[str, str]:
@@ -73,3 +73,32 @@ async def test_after_closing_what_waits_is_sent_and_nothing_is_added() -> None:
     outbox.put([{"type": "b"}])
     assert await outbox.get() == b'{"type":"a"}'
     assert await outbox.get() == Close(1001, "going away")
+
+
+async def test_sound_is_base64_in_the_event_or_bytes_behind_it() -> None:
+    event = {"type": "response.output_audio.delta", "item_id": "i", "delta": b"\x00\n\xff"}
+    outbox = Outbox(EpochFence())
+    outbox.put([event])
+    assert await outbox.get() == b'{"type":"response.output_audio.delta","item_id":"i","delta":"AAr/"}'
+    outbox = Outbox(EpochFence(), binary=True)
+    outbox.put([event, {"type": "response.output_text.delta", "delta": "a"}])
+    assert await outbox.get() == BinaryFrame(b'{"type":"response.output_audio.delta","item_id":"i"}\n\x00\n\xff')
+    assert await outbox.get() == b'{"type":"response.output_text.delta","delta":"a"}'
+
+
+async def test_stale_sound_is_not_sent_as_bytes_either() -> None:
+    fence = EpochFence()
+    outbox = Outbox(fence, binary=True)
+    outbox.put([{"type": "response.output_audio.delta", "delta": b"\x00\x00"}], fence.epoch)
+    fence.bump()
+    assert await _all(outbox) == []
+
+
+async def test_events_are_translated_as_they_are_put_in() -> None:
+    def twice(event: dict[str, str]) -> list[dict[str, str]]:
+        return [] if event["type"] == "gone" else [{**event, "type": "renamed.delta"}] * 2
+
+    fence = EpochFence()
+    outbox = Outbox(fence, twice)
+    outbox.put([{"type": "gone"}, {"type": "response.output_text.delta"}], fence.epoch)
+    assert await _all(outbox) == ["renamed.delta", "renamed.delta"]

@@ -9,13 +9,16 @@ import pytest
 from voice_omni.session.activity import Frame
 from voice_omni.session.silero import WINDOW
 from voice_omni.session.turn_detection import (
+    JudgedSilence,
     Paused,
     Resumed,
+    SemanticSettings,
     Started,
     Stopped,
     TurnDetector,
     TurnEvent,
     TurnSettings,
+    Undecided,
 )
 
 SETTINGS = TurnSettings(
@@ -104,3 +107,68 @@ def test_a_silence_as_short_as_the_pause_ends_the_turn_at_once(silence: int) -> 
     settings = TurnSettings(0.5, 0.35, 3 * WINDOW, 2 * WINDOW, silence * WINDOW, silence * WINDOW, 100 * WINDOW)
     kinds = [type(event) for event in run((SPEECH, 5), (SILENCE, 8), detector=TurnDetector(settings))]
     assert kinds == [Started, Stopped]
+
+
+# Silence and a judge
+
+
+SEMANTIC = SemanticSettings(ask_after=8 * WINDOW, ask_again=10 * WINDOW, max_wait=60 * WINDOW)
+
+
+def judged() -> TurnDetector:
+    return TurnDetector(SETTINGS, stop=JudgedSilence(SEMANTIC))
+
+
+def test_a_silence_is_judged_and_ends_the_turn_where_it_was() -> None:
+    detector = judged()
+    assert run((SPEECH, 5), (SILENCE, 8), detector=detector)[1:] == [
+        Paused(quiet_from=5 * WINDOW, at=11 * WINDOW),
+        Undecided(quiet_from=5 * WINDOW, at=13 * WINDOW),
+    ]
+    assert detector.decide(13 * WINDOW, True) == Stopped(5 * WINDOW, 13 * WINDOW, "complete")
+    assert not detector.engaged
+
+
+def test_a_turn_that_sounds_unfinished_is_judged_again_and_waited_for_only_so_long() -> None:
+    detector, position, asked = judged(), 5, []
+    run((SPEECH, 5), detector=detector)
+    while detector.engaged:
+        position += 1
+        match detector.update(Frame(position * WINDOW, SILENCE)):
+            case Undecided(_, at):
+                asked.append(at // WINDOW - 5)
+                assert detector.decide(at, False) is None
+            case Stopped() as stopped:
+                assert stopped == Stopped(5 * WINDOW, 65 * WINDOW, "silence")
+    assert asked == [8, 18, 28, 38, 48, 58]
+
+
+def test_without_a_judgement_silence_decides_alone() -> None:
+    detector = judged()
+    run((SPEECH, 5), (SILENCE, 8), detector=detector)
+    assert detector.decide(13 * WINDOW, None) is None
+    events = [detector.update(Frame(number * WINDOW, SILENCE)) for number in range(14, 21)]
+    assert [event for event in events if event is not None] == [Stopped(5 * WINDOW, 20 * WINDOW, "silence")]
+
+
+def test_going_on_after_a_judgement_makes_the_next_silence_a_new_question() -> None:
+    detector = judged()
+    run((SPEECH, 5), (SILENCE, 8), detector=detector)
+    detector.decide(13 * WINDOW, False)
+    events = [detector.update(Frame((14 + n) * WINDOW, p)) for n, p in enumerate([SPEECH] * 5 + [SILENCE] * 8)]
+    assert [type(event) for event in events if event is not None] == [Resumed, Paused, Undecided]
+
+
+def test_a_noise_in_the_silence_puts_the_question_off_until_it_is_over() -> None:
+    kinds = [type(event) for event in run((SPEECH, 5), (SILENCE, 7), (SPEECH, 1), (SILENCE, 1), detector=judged())]
+    assert kinds == [Started, Paused, Undecided]
+
+
+def test_how_long_speech_has_lasted_does_not_count_the_silence_after_it() -> None:
+    detector = TurnDetector(SETTINGS)
+    assert detector.voiced(0) == 0
+    lasted = []
+    for number, probability in enumerate([SPEECH] * 10 + [SILENCE] * 5, 1):
+        detector.update(Frame(number * WINDOW, probability))
+        lasted.append(detector.voiced(number * WINDOW) // WINDOW)
+    assert lasted == [0, 0, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10, 10, 10, 10]

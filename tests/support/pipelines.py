@@ -84,6 +84,6 @@ def held(pipeline: Launcher) -> dict[str, int]:
 async def until_idle(pipeline: Launcher, patience_s: float = 10.0) -> Data:
     """What is still held after the stages had time to let go of everything: an empty dictionary."""
     deadline = asyncio.get_running_loop().time() + patience_s
-    while held(pipeline) and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110 - reported, not awaited
+    while held(pipeline) and asyncio.get_running_loop().time() < deadline:
         await asyncio.sleep(pipeline.settings.limits.heartbeat_ms / 1000)
     return dict(held(pipeline))

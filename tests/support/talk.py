@@ -23,7 +23,8 @@ from voice_omni.session.hearing import Hearing
 from voice_omni.session.judge import TurnJudge
 from voice_omni.session.options import SessionOptions
 from voice_omni.session.outbox import Close, Outbox
-from voice_omni.session.session import SessionParts, VoiceSession
+from voice_omni.session.parts import SessionParts
+from voice_omni.session.session import VoiceSession
 from voice_omni.session.silero import SileroModel
 
 RATE = 24000

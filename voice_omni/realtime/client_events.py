@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from voice_omni.realtime.errors import ProtocolError, from_validation
-from voice_omni.realtime.settings import AudioFormat, CustomVoice, Modalities, NoTools, Speed, TokenLimit
+from voice_omni.realtime.settings import AudioFormat, CustomVoice, Modalities, Prompt, Reasoning, Speed, TokenLimit
+from voice_omni.realtime.tools import ToolChoice, Tools
 
 EventId = Annotated[str, msgspec.Meta(max_length=512)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
@@ -34,6 +36,10 @@ class BufferCommit(_Event, frozen=True, tag="input_audio_buffer.commit"):
 
 
 class BufferClear(_Event, frozen=True, tag="input_audio_buffer.clear"):
+    pass
+
+
+class OutputBufferClear(_Event, frozen=True, tag="output_audio_buffer.clear"):
     pass
 
 
@@ -70,18 +76,22 @@ class ResponseOptions(msgspec.Struct, forbid_unknown_fields=True, frozen=True, k
     """What one response changes of the session's settings; None keeps the session's.
 
     ``input`` replaces the conversation as what the model sees; ``conversation`` ``none`` keeps the answer out of it.
+    ``interruptible`` is an extension: speech does not end an answer for which it is false.
     """
 
     conversation: Literal["auto", "none"] = "auto"
     input: tuple[dict[str, Any], ...] | None = None
     instructions: str | None = None
     output_modalities: Modalities | None = None
-    tools: NoTools | None = None
-    tool_choice: Literal["auto", "none"] | None = None
+    tools: Tools | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning: Reasoning | None = None
     max_output_tokens: TokenLimit | None = None
     audio: ResponseAudio = ResponseAudio()
     metadata: Metadata | None = None
-    prompt: None = None
+    prompt: Prompt | None = None
+    interruptible: bool = True
 
 
 class ResponseCreate(_Event, frozen=True, tag="response.create"):
@@ -97,6 +107,7 @@ ClientEvent = (
     | BufferAppend
     | BufferCommit
     | BufferClear
+    | OutputBufferClear
     | ItemCreate
     | ItemRetrieve
     | ItemTruncate
@@ -130,5 +141,15 @@ def event_id_of(message: str) -> str | None:
     try:
         event_id = msgspec.json.decode(message, type=_Sender).event_id
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return None
+        event_id = _lenient_event_id(message)
     return event_id if isinstance(event_id, str) and len(event_id) <= 512 else None
+
+
+def _lenient_event_id(message: str) -> str | None:
+    """The same of a message with half a surrogate pair in it, which a client gets when it cuts text in an emoji."""
+    try:
+        event_id = json.loads(message).get("event_id")
+        event_id.encode()
+    except (ValueError, RecursionError, AttributeError):
+        return None
+    return event_id if isinstance(event_id, str) else None

@@ -54,9 +54,16 @@ class CancelReply:
 
 
 @dataclass(frozen=True, slots=True)
+class StopPlayback:
+    """What has been sent and is not played yet is not to be played."""
+
+
+@dataclass(frozen=True, slots=True)
 class ContextChanged:
     """What a reply would be made of has changed: settings or items."""
 
 
-Command = AppendAudio | ClearAudio | TurnCommitted | ItemAudio | StartReply | CancelReply | ContextChanged
+Command = (
+    AppendAudio | ClearAudio | TurnCommitted | ItemAudio | StartReply | CancelReply | StopPlayback | ContextChanged
+)
 Output = ServerEvent | Command

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 from voice_omni.client.interface import Message
 from voice_omni.realtime.errors import ProtocolError
-from voice_omni.realtime.items import Item
+from voice_omni.realtime.items import FunctionCall, Item
 
 ROOT: Final = "root"
 """As a ``previous_item_id``: the place before the first item."""
@@ -43,8 +45,10 @@ class Conversation:
     def insert(self, item: Item, previous_id: str | None = None) -> str | None:
         """Put ``item`` after ``previous_id`` (:data:`ROOT`: first; None: last); returns the id before it.
 
-        Raises :class:`ProtocolError`: ``item_already_exists``, ``item_not_found``.
+        Raises :class:`ProtocolError`: ``item_already_exists``, ``item_not_found``, ``invalid_value``.
         """
+        if item.id == ROOT:
+            raise ProtocolError("invalid_value", f"'{ROOT}' is the place before the first item, not an id.", "item.id")
         if self.find(item.id) is not None:
             raise ProtocolError("item_already_exists", f"An item with id '{item.id}' already exists.", "item.id")
         if previous_id is None:
@@ -69,4 +73,14 @@ class Conversation:
 
 
 def messages_of(items: Iterable[Item]) -> tuple[Message, ...]:
-    return tuple(Message(item.role, text) for item in items if (text := item.text()))
+    """What the model is told of them. Calls that were made together are one message."""
+    messages: list[Message] = []
+    for item in items:
+        message = item.message()
+        if message is None:
+            continue
+        if isinstance(item, FunctionCall) and messages and messages[-1].tool_calls:
+            calls = (*messages.pop().tool_calls, *message.tool_calls)
+            message = msgspec.structs.replace(message, tool_calls=calls)
+        messages.append(message)
+    return tuple(messages)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never
 
 import msgspec
 
 from voice_omni.client.interface import Message
 from voice_omni.proto.errors import ErrorInfo
 from voice_omni.realtime import client_events as client
+from voice_omni.realtime.client_items import parse_item
 from voice_omni.realtime.commands import (
     AppendAudio,
     CancelReply,
@@ -23,17 +24,27 @@ from voice_omni.realtime.commands import (
     ItemAudio,
     Output,
     StartReply,
+    StopPlayback,
     TurnCommitted,
 )
 from voice_omni.realtime.conversation import Conversation, messages_of
 from voice_omni.realtime.errors import ProtocolError
-from voice_omni.realtime.events import EventWriter
+from voice_omni.realtime.events import EventWriter, ServerEvent
 from voice_omni.realtime.ids import IdFactory
 from voice_omni.realtime.input_audio import MIN_COMMIT_MS, InputAudio, decode_base64, decode_samples, sample_rate_of
-from voice_omni.realtime.items import Item, Part, parse_item
+from voice_omni.realtime.items import Item, MessageItem, Part, not_truncatable
 from voice_omni.realtime.response import CancelReason, ResponseSettings
-from voice_omni.realtime.responses import Responses, settings_for, voice_name
-from voice_omni.realtime.settings import AudioFormat, Pcm, Session, updated
+from voice_omni.realtime.responses import Responses, check_options, settings_for, voice_name
+from voice_omni.realtime.settings import (
+    CONTRACT_RATES,
+    AudioFormat,
+    Pcm,
+    SemanticVad,
+    Session,
+    updated,
+)
+from voice_omni.realtime.transcription_session import shown, updated_transcription
+from voice_omni.realtime.transcripts import Transcripts
 
 _NO_OPTIONS = client.ResponseOptions()
 
@@ -43,13 +54,21 @@ class Facts:
     """What the protocol must know of its server.
 
     ``voices``: names that may be asked for. ``output_sample_rate``: Hz, of the answers' samples. ``expires_at``:
-    Unix time at which the session ends. ``max_buffer_ms``: how much sound may wait for a commit by hand.
+    Unix time at which the session ends. ``max_buffer_ms``: how much sound may wait for a commit by hand. ``images``:
+    whether the model takes pictures. ``owns_playback``: whether the transport plays the sound out itself, as WebRTC
+    does, so that playback can be cleared here. ``semantic_vad``: whether turns can be judged. ``pcm_rates``: Hz, that
+    ``audio/pcm`` may have. ``binary_audio``: whether binary frames are sound to append.
     """
 
     voices: Collection[str]
     output_sample_rate: int
     expires_at: int
     max_buffer_ms: int = 300_000
+    images: bool = False
+    owns_playback: bool = False
+    semantic_vad: bool = True
+    pcm_rates: Collection[int] = CONTRACT_RATES
+    binary_audio: bool = False
 
 
 class RealtimeCore:
@@ -65,6 +84,7 @@ class RealtimeCore:
         self._input = InputAudio(session.audio.input.format)
         self._turn_item: str | None = None
         self._turn_ended = False
+        self._transcripts = Transcripts(self._write)
         self.responses = Responses(facts.output_sample_rate, ids, self._write)
 
     # What the client sends
@@ -80,7 +100,7 @@ class RealtimeCore:
     def receive(self, message: str | bytes) -> list[Output]:
         """Obey one client event; one that cannot be obeyed changes nothing and is answered with an ``error``."""
         if isinstance(message, bytes):
-            return [self._error(ProtocolError("invalid_event", "Events are JSON text frames, not binary ones."), None)]
+            return self._receive_bytes(message)
         try:
             event = client.parse(message)
         except ProtocolError as error:
@@ -89,6 +109,14 @@ class RealtimeCore:
             return self._obey(event)
         except ProtocolError as error:
             return [self._error(error, event.event_id)]
+
+    def _receive_bytes(self, data: bytes) -> list[Output]:
+        try:
+            if not self._facts.binary_audio:
+                raise ProtocolError("invalid_event", "Events are JSON text frames, not binary ones.")
+            return self._append(data)
+        except ProtocolError as error:
+            return [self._error(error, None)]
 
     def _obey(self, event: client.ClientEvent) -> list[Output]:
         match event:
@@ -99,6 +127,11 @@ class RealtimeCore:
             case client.BufferClear():
                 self._input.clear()
                 return [*self.drop_turn(), ClearAudio()]
+            case client.OutputBufferClear():
+                if not self._facts.owns_playback:
+                    message = "'output_audio_buffer.clear' is for connections on which the server plays the sound."
+                    raise ProtocolError("invalid_event", message, "type")
+                return [StopPlayback()]
             case client.SessionUpdate():
                 return self._update(event.session)
             case client.ItemCreate():
@@ -117,18 +150,25 @@ class RealtimeCore:
                 return self._cancel_response(event.response_id)
         assert_never(event)
 
-    def _append(self, audio: str) -> list[Output]:
+    def _append(self, audio: str | bytes) -> list[Output]:
         by_hand = self.session.audio.input.turn_detection is None
         if by_hand and self._input.uncommitted_ms >= self._facts.max_buffer_ms:
             raise ProtocolError(
                 "input_audio_buffer_full",
                 f"The input audio buffer holds {self._input.uncommitted_ms:.0f}ms of audio. Commit or clear it.",
             )
-        samples = self._input.append(audio)
+        samples = self._input.append(audio) if isinstance(audio, str) else self._input.append_bytes(audio)
         return [AppendAudio(samples, sample_rate_of(self._input.format))] if len(samples) else []
 
     def _update(self, patch: dict[str, Any]) -> list[Output]:
-        before, after = self.session, updated(self.session, patch)
+        before, update = self.session, updated_transcription if self.transcribes_only else updated
+        after = update(before, patch, self._facts.pcm_rates)
+        if isinstance(after.audio.input.turn_detection, SemanticVad) and not self._facts.semantic_vad:
+            message = "'semantic_vad' is not available: this server could not load its end-of-turn model."
+            raise ProtocolError("invalid_value", message, "session.audio.input.turn_detection.type")
+        if after.audio.output.speed != before.audio.output.speed and self.responses.active is not None:
+            message = "Cannot update a conversation's speed while a response is in progress."
+            raise ProtocolError("invalid_value", message, "session.audio.output.speed")
         if after.voice != before.voice:
             self._check_voice(after.voice, "session.audio.output.voice")
             if self.responses.spoke:
@@ -147,7 +187,7 @@ class RealtimeCore:
             raise ProtocolError("invalid_value", f"Invalid value: '{voice}'. Supported values are: {known}.", param)
 
     def _create_item(self, event: client.ItemCreate) -> list[Output]:
-        item, audio = parse_item(event.item, self._ids("item"))
+        item, audio = parse_item(event.item, self._ids, images=self._facts.images)
         audio_format = self.session.audio.input.format
         samples = (
             decode_samples(_whole(decode_base64(audio, "item.content"), audio_format), audio_format) if audio else None
@@ -159,7 +199,10 @@ class RealtimeCore:
         return [*outputs, ContextChanged()]
 
     def _truncate_item(self, event: client.ItemTruncate) -> list[Output]:
-        self.conversation.get(event.item_id, "item_truncate_invalid_item_id").truncate(event.audio_end_ms)
+        item = self.conversation.get(event.item_id, "item_truncate_invalid_item_id")
+        if not isinstance(item, MessageItem):
+            raise not_truncatable()
+        item.truncate(event.audio_end_ms)
         place = {"item_id": event.item_id, "content_index": event.content_index, "audio_end_ms": event.audio_end_ms}
         return [self._write("conversation.item.truncated", **place), ContextChanged()]
 
@@ -184,12 +227,29 @@ class RealtimeCore:
 
     def commit(self) -> list[Output]:
         """Make the uncommitted sound the conversation's last item."""
-        item = Item(self._turn_item or self._ids("item"), "user", [Part("input_audio")])
+        item = MessageItem(self._turn_item or self._ids("item"), "user", [Part("input_audio")])
         self._turn_item, self._turn_ended = None, False
         self._input.committed()
         previous = self.conversation.insert(item)
         committed = self._write("input_audio_buffer.committed", previous_item_id=previous, item_id=item.id)
         return [committed, *self._added(item, previous), TurnCommitted(item.id)]
+
+    def idle_timeout(self, start_ms: int, end_ms: int, prompt: str) -> list[Output]:
+        """Nobody has spoken in the session's sound from ``start_ms`` to ``end_ms``: commit that, and speak.
+
+        ``prompt`` stands for what the person did not say. There must be no active response and no turn.
+        """
+        item = MessageItem(self._ids("item"), "user", [Part("input_audio", "")])
+        previous = self.conversation.insert(item)
+        self._input.committed()
+        kind = "input_audio_buffer.timeout_triggered"
+        messages = (*self.conversation.messages(), Message("user", prompt))
+        return [
+            self._write(kind, audio_start_ms=start_ms, audio_end_ms=end_ms, item_id=item.id),
+            self._write("input_audio_buffer.committed", previous_item_id=previous, item_id=item.id),
+            *self._added(item, previous),
+            *self._start(_NO_OPTIONS, messages),
+        ]
 
     def _commit_by_hand(self) -> list[Output]:
         if self._turn_item is None:
@@ -202,28 +262,31 @@ class RealtimeCore:
                 )
         return self.commit()
 
+    def transcribing(self, item_id: str, text: str) -> list[Output]:
+        """The words of a user's item as far as they are known; they may still change."""
+        known = self.conversation.find(item_id) is not None
+        return [*self._transcripts.partial(item_id, text)] if known and self._transcripts_wanted else []
+
     def transcribed(self, item_id: str, text: str, seconds: float) -> list[Output]:
         """The words of a user's item are known; ``seconds``: the length of its sound."""
         item = self.conversation.find(item_id)
-        if item is None or not item.content:
+        if not isinstance(item, MessageItem) or not item.content:
             return []
         item.content[0].text = text
-        if self.session.audio.input.transcription is None:
-            return []
-        place = {"item_id": item_id, "content_index": 0}
-        kind = "conversation.item.input_audio_transcription"
-        counted = {"type": "duration", "seconds": seconds}
-        return [
-            self._write(f"{kind}.delta", **place, delta=text),
-            self._write(f"{kind}.completed", **place, transcript=text, usage=counted),
-        ]
+        return [*self._transcripts.complete(item_id, text, seconds)] if self._transcripts_wanted else []
 
     def transcription_failed(self, item_id: str, error: ErrorInfo) -> list[Output]:
-        if self.conversation.find(item_id) is None or self.session.audio.input.transcription is None:
-            return []
-        failure = {"type": "server_error", "code": error.code, "message": error.message, "param": None}
-        kind = "conversation.item.input_audio_transcription.failed"
-        return [self._write(kind, item_id=item_id, content_index=0, error=failure)]
+        known = self.conversation.find(item_id) is not None
+        return [*self._transcripts.fail(item_id, error)] if known and self._transcripts_wanted else []
+
+    @property
+    def _transcripts_wanted(self) -> bool:
+        return self.transcribes_only or self.session.audio.input.transcription is not None
+
+    @property
+    def transcribes_only(self) -> bool:
+        """Whether this is a transcription session, in which nobody answers."""
+        return self.session.type == "transcription"
 
     # Responses
 
@@ -233,6 +296,9 @@ class RealtimeCore:
 
     def _create_response(self, options: client.ResponseOptions) -> list[Output]:
         outputs: list[Output] = []
+        if self.transcribes_only:
+            raise ProtocolError("invalid_event", "A transcription session gives no responses.", "type")
+        check_options(options, self.session, self._facts.pcm_rates)
         voice = voice_name(options.audio.output.voice)
         if voice is not None:
             self._check_voice(voice, "response.audio.output.voice")
@@ -259,7 +325,7 @@ class RealtimeCore:
                     raise ProtocolError("item_not_found", f"Item '{reference}' does not exist.", f"{path}.id")
                 items.append(item)
                 continue
-            item, audio = parse_item(raw, self._ids("item"), path)
+            item, audio = parse_item(raw, self._ids, path, images=self._facts.images)
             if audio is not None:
                 raise ProtocolError("invalid_value", "Sound in 'response.input' needs a transcript.", f"{path}.content")
             items.append(item)
@@ -284,11 +350,20 @@ class RealtimeCore:
         events = self.responses.cancel(response_id, reason)
         return [*events, CancelReply(response_id)] if events else []
 
-    def heard(self, item_id: str, played_ms: float) -> None:
+    def heard(self, item_id: str, played_ms: float) -> list[ServerEvent]:
         """An answer's playback stopped there, by the server's own reckoning; a client's truncation knows better."""
         item = self.conversation.find(item_id)
-        if item is not None and not item.truncated:
+        if not isinstance(item, MessageItem):
+            return []
+        if not item.truncated:
             item.heard_ms = played_ms
+        return self.playback("cleared", item.response_id) if item.response_id is not None else []
+
+    def playback(self, what: Literal["started", "stopped", "cleared"], response_id: str) -> list[ServerEvent]:
+        """What became of a response's sound; told where the server plays it out."""
+        if not self._facts.owns_playback:
+            return []
+        return [self._write(f"output_audio_buffer.{what}", response_id=response_id)]
 
     # Shapes
 
@@ -309,8 +384,9 @@ class RealtimeCore:
         ]
 
     def _session_json(self) -> dict[str, Any]:
-        settings: dict[str, Any] = msgspec.to_builtins(self.session)
-        return {**settings, "object": "realtime.session", "id": self.id, "expires_at": self._facts.expires_at}
+        kind = "realtime.transcription_session" if self.transcribes_only else "realtime.session"
+        settings: dict[str, Any] = shown(self.session) if self.transcribes_only else msgspec.to_builtins(self.session)
+        return {**settings, "object": kind, "id": self.id, "expires_at": self._facts.expires_at}
 
 
 def _whole(data: bytes, audio_format: AudioFormat) -> bytes:

@@ -1,4 +1,4 @@
-"""Server events: plain dictionaries in the contract's shape, ready to be encoded."""
+"""Server events: plain dictionaries in the contract's shape, ready to be encoded (bytes become base64)."""
 
 from __future__ import annotations
 

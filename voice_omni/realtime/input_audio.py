@@ -45,10 +45,14 @@ class InputAudio:
         self._uncommitted = 0
 
     def append(self, audio: str) -> Samples:
-        """Raises :class:`ProtocolError` ``invalid_value`` and takes nothing."""
+        """Base64. Raises :class:`ProtocolError` ``invalid_value`` and takes nothing."""
         if len(audio) > MAX_APPEND_CHARS:
             raise ProtocolError("invalid_value", "Invalid value for 'audio': larger than 15 MiB.", "audio")
-        samples = decode_samples(self._aligner.push(decode_base64(audio)), self.format)
+        return self.append_bytes(decode_base64(audio))
+
+    def append_bytes(self, data: bytes) -> Samples:
+        """The next bytes as they are, cut anywhere."""
+        samples = decode_samples(self._aligner.push(data), self.format)
         self._uncommitted += len(samples)
         return samples
 

@@ -1,63 +1,47 @@
-"""Conversation items: how clients write them, and what the server keeps of them."""
+"""What the server keeps of a conversation's items, and how it shows them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-import msgspec
-
+from voice_omni.client.interface import Message, ToolCall
 from voice_omni.realtime.alignment import Alignment
-from voice_omni.realtime.errors import ProtocolError, from_validation
+from voice_omni.realtime.errors import ProtocolError
 
 Role = Literal["system", "user", "assistant"]
 Status = Literal["completed", "incomplete", "in_progress"]
-
-_ITEM_ID = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-_TEXT_TYPES: dict[str, frozenset[str]] = {
-    "system": frozenset({"input_text"}),
-    "user": frozenset({"input_text", "input_audio"}),
-    "assistant": frozenset({"output_text", "output_audio"}),
-}
-
-
-class _Part(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    type: Literal["input_text", "input_audio", "output_text", "output_audio"]
-    text: str | None = None
-    audio: str | None = None
-    transcript: str | None = None
-
-
-class _ClientItem(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    type: Literal["message"]
-    role: Role
-    content: Annotated[tuple[_Part, ...], msgspec.Meta(min_length=1)]
-    id: _ITEM_ID | None = None
-    object: Literal["realtime.item"] | None = None
-    status: Status | None = None
+PartType = Literal["input_text", "input_audio", "input_image", "output_text", "output_audio"]
 
 
 @dataclass(slots=True)
 class Part:
-    """One content part. Spoken parts hold what was said as ``text``; None while it is not known."""
+    """One content part. Spoken parts hold what was said as ``text``; None while it is not known.
 
-    type: Literal["input_text", "input_audio", "output_text", "output_audio"]
+    ``image``: the data URI of a picture, which is all that it holds.
+    """
+
+    type: PartType
     text: str | None = None
+    image: str | None = None
 
     @property
     def spoken(self) -> bool:
         return self.type in ("input_audio", "output_audio")
 
     def to_json(self) -> dict[str, Any]:
+        if self.image is not None:
+            return {"type": self.type, "image_url": self.image}
         return {"type": self.type, "transcript" if self.spoken else "text": self.text}
 
 
 @dataclass(slots=True)
-class Item:
+class MessageItem:
     """One message of the conversation.
 
-    ``alignment`` is set on spoken answers. ``heard_ms``: how much of that sound was played before it was cut; None
-    while nothing says that it was cut. It is the server's estimate until the client has ``truncated`` the item.
+    ``alignment`` is set on spoken answers, ``response_id`` on all. ``heard_ms``: how much of that sound was played
+    before it was cut; None while nothing says that it was cut. It is the server's estimate until the client has
+    ``truncated`` the item.
     """
 
     id: str
@@ -65,6 +49,7 @@ class Item:
     content: list[Part] = field(default_factory=list)
     status: Status = "completed"
     alignment: Alignment | None = None
+    response_id: str | None = None
     heard_ms: float | None = None
     truncated: bool = False
 
@@ -78,22 +63,21 @@ class Item:
             "content": [part.to_json() for part in self.content],
         }
 
-    def text(self) -> str:
-        """What the model is told of this message: of a spoken answer only what was heard."""
-        whole = " ".join(part.text for part in self.content if part.text)
-        if self.alignment is None or self.heard_ms is None:
-            return whole
-        return self.alignment.spoken(whole, self.heard_ms)
+    def message(self) -> Message | None:
+        """What the model is told of it: of a spoken answer only what was heard; None if that is nothing."""
+        text = " ".join(part.text for part in self.content if part.text)
+        if self.alignment is not None and self.heard_ms is not None:
+            text = self.alignment.spoken(text, self.heard_ms)
+        images = tuple(part.image for part in self.content if part.image is not None)
+        return Message(self.role, text, images=images) if text or images else None
 
     def truncate(self, played_ms: int) -> None:
         """The listener heard ``played_ms`` of it and no more: the rest leaves the transcript as well.
 
-        An item that was already cut shorter stays as it is.
+        An item that was already cut shorter stays as it is. Raises :class:`ProtocolError`.
         """
         if self.alignment is None:
-            raise ProtocolError(
-                "item_truncate_invalid_item_id", "Only model output audio messages can be truncated.", "item_id"
-            )
+            raise not_truncatable()
         duration = self.alignment.duration_ms
         if played_ms > -(-duration // 1):
             raise ProtocolError(
@@ -115,34 +99,60 @@ class Item:
                     part.text = self.alignment.spoken(part.text, self.heard_ms)
 
 
-def parse_item(raw: dict[str, Any], new_id: str, path: str = "item") -> tuple[Item, str | None]:
-    """A client's item, and the base64 audio that it carries if its words are not given.
+@dataclass(slots=True)
+class FunctionCall:
+    """The model asks the client to carry out a function. ``arguments``: JSON text, as far as it has been written."""
 
-    Raises :class:`ProtocolError`. ``path`` is where the item stands in the event.
-    """
-    try:
-        item = msgspec.convert(raw, _ClientItem)
-    except msgspec.ValidationError as error:
-        raise from_validation(error, path) from None
-    allowed = _TEXT_TYPES[item.role]
-    parts: list[Part] = []
-    audio: str | None = None
-    for index, part in enumerate(item.content):
-        place = f"{path}.content[{index}]"
-        if part.type not in allowed:
-            raise ProtocolError(
-                "invalid_value",
-                f"Invalid value for '{place}.type': '{part.type}' is not for {item.role} messages.",
-                f"{place}.type",
-            )
-        spoken = part.type in ("input_audio", "output_audio")
-        words = part.transcript if spoken else part.text
-        if words is None and not (part.type == "input_audio" and part.audio is not None):
-            name = "transcript" if spoken else "text"
-            raise ProtocolError(
-                "missing_required_parameter", f"Missing required parameter: '{place}.{name}'.", f"{place}.{name}"
-            )
-        if words is None:
-            audio = (audio or "") + (part.audio or "")
-        parts.append(Part(part.type, words))
-    return Item(item.id or new_id, item.role, parts), audio
+    id: str
+    call_id: str
+    name: str
+    arguments: str = ""
+    status: Status = "completed"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "object": "realtime.item",
+            "type": "function_call",
+            "status": self.status,
+            "call_id": self.call_id,
+            "name": self.name,
+            "arguments": self.arguments,
+        }
+
+    def message(self) -> Message | None:
+        """A call that was cut off is nothing that the model needs to know."""
+        if self.status != "completed":
+            return None
+        return Message("assistant", "", (ToolCall(self.call_id, self.name, self.arguments),))
+
+
+@dataclass(slots=True)
+class FunctionCallOutput:
+    """What came of a function call."""
+
+    id: str
+    call_id: str
+    output: str
+    status: Status = "completed"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "object": "realtime.item",
+            "type": "function_call_output",
+            "status": self.status,
+            "call_id": self.call_id,
+            "output": self.output,
+        }
+
+    def message(self) -> Message | None:
+        return Message("tool", self.output, call_id=self.call_id)
+
+
+Item = MessageItem | FunctionCall | FunctionCallOutput
+
+
+def not_truncatable() -> ProtocolError:
+    message = "Only model output audio messages can be truncated."
+    return ProtocolError("item_truncate_invalid_item_id", message, "item_id")

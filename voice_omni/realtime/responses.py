@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Literal
 
+from voice_omni.client.interface import ToolCallDelta
 from voice_omni.proto.errors import ErrorInfo
 from voice_omni.realtime.client_events import ResponseOptions
 from voice_omni.realtime.conversation import Conversation
 from voice_omni.realtime.events import EventWriter, ServerEvent
 from voice_omni.realtime.ids import IdFactory
 from voice_omni.realtime.response import CancelReason, Response, ResponseSettings
-from voice_omni.realtime.settings import CustomVoice, Session
+from voice_omni.realtime.settings import CustomVoice, Session, check_prompt, check_rate
+from voice_omni.realtime.tools import check_tools, requested, requested_choice
 
 
 def voice_name(voice: str | CustomVoice | None) -> str | None:
@@ -23,14 +26,26 @@ def settings_for(session: Session, options: ResponseOptions) -> ResponseSettings
     modality = options.output_modalities or session.output_modalities
     limit = options.max_output_tokens
     return ResponseSettings(
-        output=modality[0],
+        output="transcript" if session.type == "transcription" else modality[0],
         instructions=session.instructions if options.instructions is None else options.instructions,
         voice=voice_name(audio.voice) or session.voice,
         speed=audio.speed or session.audio.output.speed,
         output_format=audio.format or session.audio.output.format,
         max_output_tokens=session.max_output_tokens if limit is None else limit,
+        tools=requested(session.tools if options.tools is None else options.tools),
+        tool_choice=requested_choice(options.tool_choice or session.tool_choice),
         metadata=options.metadata,
+        interruptible=options.interruptible,
     )
+
+
+def check_options(options: ResponseOptions, session: Session, rates: Collection[int]) -> None:
+    """``rates``: that ``audio/pcm`` may have. Raises :class:`ProtocolError` ``invalid_value``."""
+    check_prompt(options.prompt, "response.prompt")
+    check_rate(options.audio.output.format, rates, "response.audio.output.format")
+    if options.tools is not None or options.tool_choice is not None:
+        tools = session.tools if options.tools is None else options.tools
+        check_tools(tools, options.tool_choice or session.tool_choice, "response")
 
 
 class Responses:
@@ -55,7 +70,7 @@ class Responses:
         return self._open.get(response_id)
 
     def begin(self, settings: ResponseSettings, conversation: Conversation | None) -> Response:
-        response = Response(self._ids("resp"), self._ids("item"), settings, conversation, self._rate, self._write)
+        response = Response(self._ids("resp"), settings, conversation, self._rate, self._ids, self._write)
         self._open[response.id] = response
         return response
 
@@ -63,6 +78,11 @@ class Responses:
         """The next piece of the answer's words."""
         response = self._open.get(response_id)
         return response.say(text) if response else []
+
+    def call(self, response_id: str, delta: ToolCallDelta) -> list[ServerEvent]:
+        """The next piece of a function call."""
+        response = self._open.get(response_id)
+        return response.call(delta) if response else []
 
     def speak(
         self, response_id: str, data: bytes, samples: int, marks: tuple[tuple[int, str], ...]

@@ -6,15 +6,27 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 
-from voice_omni.server import health, models, realtime
+from voice_omni.server import client_secrets, health, models, realtime
+from voice_omni.server.auth import Guard
+from voice_omni.server.auth_logging import keep_keys_out_of_logs
+from voice_omni.server.auth_middleware import AuthMiddleware
+from voice_omni.server.auth_origins import LOCALHOST_ORIGIN
+from voice_omni.server.auth_secrets import MAX_SECRETS, ClientSecrets
+from voice_omni.server.http_errors import HANDLERS
 from voice_omni.server.services import Services
 from voice_omni.server.sessions import Sessions
+
+_CORS_MAX_AGE_S = 600
 
 
 def create_app(services: Services) -> Starlette:
     """An ASGI application. Sessions that are open when it shuts down are asked to leave."""
+    keep_keys_out_of_logs()
     sessions = Sessions(services)
+    secrets = ClientSecrets(services.wall_clock, limit=MAX_SECRETS)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -24,9 +36,23 @@ def create_app(services: Services) -> Starlette:
     app = Starlette(
         routes=[
             *realtime.routes(services, sessions),
+            *client_secrets.routes(sessions, secrets),
             *health.routes(services, sessions),
             *models.routes(services),
         ],
+        middleware=[
+            Middleware(
+                CORSMiddleware,
+                allow_origins=services.access.allowed_origins,
+                allow_origin_regex=LOCALHOST_ORIGIN,
+                allow_methods=("GET", "POST", "DELETE"),
+                allow_headers=("Authorization", "Content-Type", "OpenAI-Beta"),
+                expose_headers=("Location",),
+                max_age=_CORS_MAX_AGE_S,
+            ),
+            Middleware(AuthMiddleware, guard=Guard(services.access, secrets), ids=services.ids),
+        ],
+        exception_handlers=HANDLERS,
         lifespan=lifespan,
     )
     app.state.sessions = sessions

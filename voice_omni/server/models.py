@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
+from voice_omni.server.http_errors import error_response
 from voice_omni.server.services import Services
 
 
@@ -29,13 +30,7 @@ def routes(services: Services) -> list[BaseRoute]:
         name = request.path_params["name"]
         if name == model.name:
             return JSONResponse(card)
-        error = {
-            "message": f"The model '{name}' does not exist.",
-            "type": "invalid_request_error",
-            "param": "model",
-            "code": "model_not_found",
-        }
-        return JSONResponse({"error": error}, status_code=404)
+        return error_response(404, "model_not_found", f"The model '{name}' does not exist.", param="model")
 
     return [
         Route("/v1/models", listing, methods=["GET"]),

@@ -9,6 +9,9 @@ from typing import Any
 
 from voice_omni.client.interface import VoiceClient
 from voice_omni.realtime.ids import IdFactory, random_id
+from voice_omni.server.auth import Access
+from voice_omni.session.counters import TurnCounters
+from voice_omni.session.judge import TurnJudge
 from voice_omni.session.options import SessionOptions
 from voice_omni.session.silero import SileroModel
 
@@ -25,12 +28,15 @@ class ModelCard:
     voices: tuple[str, ...]
     created: int = 0
     """Unix time."""
+    images: bool = False
+    """Whether the model takes pictures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
     """Everything that the application needs from below it.
 
+    ``judge``: of complete turns; None where its weights could not be loaded, so that ``semantic_vad`` is refused.
     ``max_sessions``: conversations at the same time; one more is told to come back later.
     """
 
@@ -40,6 +46,9 @@ class Services:
     silero: SileroModel
     options: SessionOptions = field(default_factory=SessionOptions)
     max_sessions: int = 32
+    judge: TurnJudge | None = None
+    counters: TurnCounters = field(default_factory=TurnCounters)
+    access: Access = field(default_factory=Access)
     ids: IdFactory = random_id
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from voice_omni.proto.errors import OmniError
+from voice_omni.realtime.connection import PLAIN, Connection
 from voice_omni.realtime.core import Facts, RealtimeCore
+from voice_omni.realtime.dialect import Dialect
+from voice_omni.realtime.errors import ProtocolError
+from voice_omni.realtime.settings import CONTRACT_RATES, EXTENDED_RATES, Session
+from voice_omni.realtime.transcription_session import transcribing
 from voice_omni.server.services import Services
 from voice_omni.session.activity import VoiceActivity
 from voice_omni.session.fence import EpochFence
 from voice_omni.session.hearing import Hearing
 from voice_omni.session.outbox import Close, Outbox
-from voice_omni.session.session import SessionParts, VoiceSession
+from voice_omni.session.parts import SessionParts
+from voice_omni.session.session import VoiceSession
 
 OPENAI_VOICES: Final = frozenset(
     {"alloy", "ash", "ballad", "cedar", "coral", "echo", "marin", "sage", "shimmer", "verse"}
@@ -33,8 +41,14 @@ class Sessions:
         return len(self._outboxes)
 
     @contextmanager
-    def admit(self, *, include_timings: bool) -> Iterator[tuple[VoiceSession, Outbox]]:
-        """A session, counted until the context is left. Raises :class:`OmniError` ``overloaded``."""
+    def admit(
+        self, settings: Session | None = None, connection: Connection = PLAIN
+    ) -> Iterator[tuple[VoiceSession, Outbox]]:
+        """A session, counted until the context is left. Raises :class:`OmniError` ``overloaded``.
+
+        ``settings``: with which it begins; None for those of the server. ``connection``: what its client asked for when
+        it connected.
+        """
         services = self._services
         if self._draining:
             raise OmniError("overloaded", "The server is shutting down.", retryable=True)
@@ -44,8 +58,12 @@ class Sessions:
             message = f"The server holds {services.max_sessions} sessions, its maximum. Try again later."
             raise OmniError("overloaded", message, retryable=True)
         fence = EpochFence()
-        outbox = Outbox(fence)
-        session = self._assemble(fence, outbox, include_timings)
+        settings = settings or self._initial()
+        if connection.transcription and settings.type != "transcription":
+            settings = transcribing(settings)
+        dialect = Dialect(beta=connection.beta)
+        outbox = Outbox(fence, dialect.outgoing, binary=connection.binary_audio)
+        session = self._assemble(settings, connection, fence, outbox, dialect)
         self._outboxes.add(outbox)
         try:
             yield session, outbox
@@ -58,26 +76,57 @@ class Sessions:
         for outbox in self._outboxes:
             outbox.close(Close(1001, "the server is going away"))
 
-    def _assemble(self, fence: EpochFence, outbox: Outbox, include_timings: bool) -> VoiceSession:
+    def effective(self, patch: Mapping[str, Any]) -> tuple[Session, dict[str, Any]]:
+        """The settings of a session that begins with ``patch``, and as its client would be shown them.
+
+        The patch's ``type`` decides whether it is a conversation or transcribes only. Raises :class:`ProtocolError`.
+        """
+        initial = self._initial()
+        if patch.get("type") == "transcription":
+            initial = transcribing(initial)
+        core = RealtimeCore(initial, self._facts(), self._services.ids)
+        answer, *_ = core.receive(msgspec.json.encode({"type": "session.update", "session": patch}).decode())
+        match answer:
+            case {"type": "session.updated", "session": shown}:
+                return core.session, shown
+            case {"type": "error", "error": {"code": code, "message": message, "param": param}}:
+                raise ProtocolError(code, message, param)
+        raise RuntimeError(f"an update was answered by {answer}")
+
+    def _initial(self) -> Session:
+        return self._services.options.initial_session(self._services.model.name, self._services.model.voices[0])
+
+    def _facts(self, connection: Connection = PLAIN) -> Facts:
         services, options = self._services, self._services.options
-        settings = options.initial_session(services.model.name, services.model.voices[0])
-        facts = Facts(
+        return Facts(
             voices=OPENAI_VOICES.union(services.model.voices),
             output_sample_rate=services.client.output_sample_rate,
             expires_at=int(services.wall_clock()) + options.max_duration_s,
             max_buffer_ms=options.max_buffer_ms,
+            images=services.model.images,
+            semantic_vad=services.judge is not None,
+            pcm_rates=EXTENDED_RATES if connection.pcm_rates else CONTRACT_RATES,
+            binary_audio=connection.binary_audio,
         )
+
+    def _assemble(
+        self, settings: Session, connection: Connection, fence: EpochFence, outbox: Outbox, dialect: Dialect
+    ) -> VoiceSession:
+        services, options = self._services, self._services.options
         detection = settings.audio.input.turn_detection
         parts = SessionParts(
             client=services.client,
-            core=RealtimeCore(settings, facts, services.ids),
+            core=RealtimeCore(settings, self._facts(connection), services.ids),
             hearing=Hearing(VoiceActivity(services.silero), services.client.input_sample_rate, detection, options),
             fence=fence,
             outbox=outbox,
             options=options,
             voices=services.model.voices,
             ids=services.ids,
+            dialect=dialect,
+            judge=services.judge,
+            counters=services.counters,
             clock=services.clock,
-            include_timings=include_timings,
+            include_timings=connection.timings,
         )
         return VoiceSession(parts)

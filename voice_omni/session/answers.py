@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from voice_omni.client.interface import AudioDelta, Done, TextDelta
+from voice_omni.client.interface import AudioDelta, Done, TextDelta, ToolCallDelta
 from voice_omni.proto.errors import ErrorInfo
 from voice_omni.realtime.core import RealtimeCore
 from voice_omni.session.fence import EpochFence
@@ -61,7 +61,7 @@ class Answers:
         self._fence.bump()
         self._outbox.drop_stale()
         for item_id, played_ms in self._speaker.silence().items():
-            self._core.heard(item_id, played_ms)
+            self._outbox.put(self._core.heard(item_id, played_ms))
 
     def cut(self, response_id: str) -> None:
         """The response was cancelled."""
@@ -71,16 +71,20 @@ class Answers:
                 self.silence()
             run.abort()
 
-    async def write(self, run: ReplyRun, delta: TextDelta | AudioDelta) -> None:
+    async def write(self, run: ReplyRun, delta: TextDelta | ToolCallDelta | AudioDelta) -> None:
         """Send the next piece, at the pace at which it can be sent."""
         response = self._core.responses.get(run.response_id or "")
         if response is None:
             return
-        if isinstance(delta, TextDelta):
-            await self._outbox.room()
-            self._outbox.put(self._core.responses.say(response.id, delta.text), run.epoch)
-        else:
-            await self._speaker.speak(response, delta, run.epoch)
+        match delta:
+            case TextDelta(text):
+                await self._outbox.room()
+                self._outbox.put(self._core.responses.say(response.id, text), run.epoch)
+            case ToolCallDelta():
+                await self._outbox.room()
+                self._outbox.put(self._core.responses.call(response.id, delta), run.epoch)
+            case AudioDelta():
+                await self._speaker.speak(response, delta, run.epoch)
         moments = self._moments.get(response.id)
         if moments is not None and moments.first_audio is None and isinstance(delta, AudioDelta):
             moments.first_audio = self._clock()

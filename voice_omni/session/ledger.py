@@ -24,6 +24,10 @@ class PlaybackLedger:
         self._stretches = [stretch for stretch in self._stretches if stretch.item_id in unplayed | {item_id}]
         self._stretches.append(_Stretch(item_id, starts, ends))
 
+    def audible(self, since: float, now: float) -> set[str]:
+        """The items of which something is or was played between ``since`` and ``now``."""
+        return {each.item_id for each in self._stretches if each.ends > since and each.starts <= now}
+
     def cut(self, now: float) -> dict[str, float]:
         """Playback stops. Returns the milliseconds that were heard of each item that was not played to its end."""
         unplayed = {stretch.item_id: 0.0 for stretch in self._stretches if stretch.ends > now}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -27,6 +28,13 @@ class Close:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class BinaryFrame:
+    """A delta of sound for a client that takes it as bytes: the event without it as JSON, a newline, the bytes."""
+
+    data: bytes
+
+
 class Outbox:
     """Encoded events in order. One producer side, the session; one consumer, the transport's sender.
 
@@ -34,9 +42,18 @@ class Outbox:
     a client's events for :meth:`drained`, before there are more.
     """
 
-    def __init__(self, fence: EpochFence) -> None:
+    def __init__(
+        self,
+        fence: EpochFence,
+        translate: Callable[[ServerEvent], Iterable[ServerEvent]] = lambda event: (event,),
+        *,
+        binary: bool = False,
+    ) -> None:
+        """``translate``: into the client's dialect. ``binary``: sound goes out as :class:`BinaryFrame`."""
         self._fence = fence
-        self._waiting: deque[tuple[int | None, bytes]] = deque()
+        self._translate = translate
+        self._binary = binary
+        self._waiting: deque[tuple[int | None, bytes | BinaryFrame]] = deque()
         self._bytes = 0
         self._changed = asyncio.Event()
         self._close: Close | None = None
@@ -49,16 +66,16 @@ class Outbox:
         """
         if self._close is not None:
             return
-        for event in events:
-            data = self._encoder.encode(event)
-            self._waiting.append((epoch if event["type"].endswith(".delta") else None, data))
-            self._bytes += len(data)
+        for event in chain.from_iterable(map(self._translate, events)):
+            frame = self._encode(event)
+            self._waiting.append((epoch if event["type"].endswith(".delta") else None, frame))
+            self._bytes += _size(frame)
         self._notify()
 
     def drop_stale(self) -> None:
         """Let go of what the fence has made stale."""
         self._waiting = deque(entry for entry in self._waiting if self._fence.current(entry[0]))
-        self._bytes = sum(len(data) for _, data in self._waiting)
+        self._bytes = sum(_size(frame) for _, frame in self._waiting)
         self._notify()
 
     def close(self, close: Close) -> None:
@@ -76,19 +93,30 @@ class Outbox:
         while self._bytes >= FULL_BYTES:
             await self._changed.wait()
 
-    async def get(self) -> bytes | Close:
-        """The next event that is not stale, at the moment when it can be sent."""
+    async def get(self) -> bytes | BinaryFrame | Close:
+        """The next event that is not stale, as JSON, at the moment when it can be sent."""
         while True:
             while self._waiting:
-                epoch, data = self._waiting.popleft()
-                self._bytes -= len(data)
+                epoch, frame = self._waiting.popleft()
+                self._bytes -= _size(frame)
                 self._notify()
                 if self._fence.current(epoch):
-                    return data
+                    return frame
             if self._close is not None:
                 return self._close
             await self._changed.wait()
 
+    def _encode(self, event: ServerEvent) -> bytes | BinaryFrame:
+        sound = event.get("delta")
+        if not self._binary or not isinstance(sound, bytes):
+            return self._encoder.encode(event)  # bytes become base64
+        header = self._encoder.encode({name: value for name, value in event.items() if name != "delta"})
+        return BinaryFrame(header + b"\n" + sound)
+
     def _notify(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+
+
+def _size(frame: bytes | BinaryFrame) -> int:
+    return len(frame.data if isinstance(frame, BinaryFrame) else frame)

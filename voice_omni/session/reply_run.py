@@ -13,6 +13,7 @@ from voice_omni.client.interface import (
     GenerateRequest,
     Reply,
     TextDelta,
+    ToolCallDelta,
     Transcript,
     VoiceClient,
 )
@@ -31,7 +32,7 @@ class ReplyListener(Protocol):
         """The pipeline has begun to answer: what it heard was worth one."""
         ...
 
-    async def on_content(self, run: ReplyRun, delta: TextDelta | AudioDelta) -> None:
+    async def on_content(self, run: ReplyRun, delta: TextDelta | ToolCallDelta | AudioDelta) -> None:
         """The next piece of the answer; the pipeline is held back until this returns."""
         ...
 

@@ -27,6 +27,8 @@ def build_request(
         output=settings.output,
         messages=messages,
         instructions=settings.instructions or None,
+        tools=settings.tools,
+        tool_choice=settings.tool_choice,
         voice=settings.voice if settings.voice in voices else None,
         speed=None if settings.speed == 1.0 else settings.speed,
         max_output_tokens=None if settings.max_output_tokens == "inf" else settings.max_output_tokens,

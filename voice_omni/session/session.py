@@ -6,53 +6,32 @@ the old answer nothing else can run, so nothing stale can be sent.
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
-from typing import Final, assert_never
+from collections.abc import Iterable
+from functools import partial
+from typing import assert_never
 
 from voice_omni.audio.pcm import Samples
 from voice_omni.audio.resample import StreamResampler
-from voice_omni.client.interface import AudioDelta, Done, Message, TextDelta, Transcript, VoiceClient
+from voice_omni.client.interface import AudioDelta, Done, Message, TextDelta, ToolCallDelta, Transcript
 from voice_omni.proto.errors import ErrorInfo
 from voice_omni.realtime import commands
-from voice_omni.realtime.core import RealtimeCore
-from voice_omni.realtime.ids import IdFactory
 from voice_omni.session.answers import Answers
-from voice_omni.session.fence import EpochFence
-from voice_omni.session.hearing import Heard, Hearing, HearingEvent, TurnBegan
-from voice_omni.session.options import SessionOptions
-from voice_omni.session.outbox import Close, Outbox
+from voice_omni.session.committed import CommittedTurns
+from voice_omni.session.ear import Ear
+from voice_omni.session.floor import Claim, Floor
+from voice_omni.session.hearing import Heard, HearingEvent, TurnBegan
+from voice_omni.session.idle import IdleTimeout
+from voice_omni.session.interruption import Verdict
+from voice_omni.session.outbox import Close
+from voice_omni.session.parts import SessionParts
 from voice_omni.session.preparation import Preparation
 from voice_omni.session.reply_run import ReplyRun
 from voice_omni.session.silero import RATE
 from voice_omni.session.speaker import Speaker
 from voice_omni.session.timers import Timers
-from voice_omni.session.turn import Moments, Turn
+from voice_omni.session.turn import Contest, Moments, Turn
 from voice_omni.session.turn_detection import Paused, Resumed, Stopped
 from voice_omni.session.utterance import Utterance
-
-_SLICE_S: Final = 0.2
-"""Sound is worked through in slices of this length: after each the other sessions get their turn."""
-_MAX_UNKNOWN: Final = 8
-"""Turns of which the words are not known, yet or for ever, whose sound is kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionParts:
-    """What a session is made of. ``voices``: the pipeline's own. ``clock``: monotonic seconds."""
-
-    client: VoiceClient
-    core: RealtimeCore
-    hearing: Hearing
-    fence: EpochFence
-    outbox: Outbox
-    options: SessionOptions
-    voices: Collection[str]
-    ids: IdFactory
-    clock: Callable[[], float] = time.monotonic
-    include_timings: bool = False
 
 
 class VoiceSession:
@@ -60,12 +39,23 @@ class VoiceSession:
 
     def __init__(self, parts: SessionParts) -> None:
         self._core = parts.core
-        self._hearing = parts.hearing
+        self._dialect = parts.dialect
+        self._counters = parts.counters
         self._outbox = parts.outbox
         self._options = parts.options
         self._ids = parts.ids
         self._clock = parts.clock
         self._timers = Timers()
+        self._ear = Ear(
+            parts.hearing,
+            parts.judge,
+            self._timers,
+            parts.options,
+            parts.counters,
+            parts.clock,
+            self._hear,
+            parts.core.id,
+        )
         self._preparation = Preparation(parts.client, parts.core, parts.voices, self)
         self._speaker = Speaker(
             parts.core.responses, parts.outbox, parts.options, parts.client.output_sample_rate, parts.clock
@@ -79,11 +69,18 @@ class VoiceSession:
             include_timings=parts.include_timings,
             finished=self._answered,
         )
+        self._floor = Floor(
+            parts.core, self._answers, self._speaker, parts.options, parts.counters, parts.clock, self._do
+        )
+        self._idle = IdleTimeout(
+            parts.core, self._speaker, self._timers, parts.options, lambda: self._turn is None, self._speak_unasked
+        )
+        self._committed = CommittedTurns(
+            parts.core, self._preparation, self._timers, parts.options, self._do, self._reconsider
+        )
         self._turn: Turn | None = None  # being spoken, or over and not decided
-        self._prepared: Turn | None = None  # committed, its answer not asked for yet
-        self._unknown: dict[str, Turn] = {}  # committed, words not known yet; by item id
         self._owed = False  # the server will answer the last turn without being asked
-        self._last_sound = 0.0
+        self._unasked: str | None = None  # the last response that it began so
 
     # For the transport
 
@@ -94,15 +91,16 @@ class VoiceSession:
 
     async def receive(self, message: str | bytes) -> None:
         """One frame from the client, as it came. Frames must be handed over one after the other."""
-        for output in self._core.receive(message):
+        for output in self._core.receive(self._dialect.incoming(message)):
             if isinstance(output, commands.AppendAudio):
-                await self._listen(output.samples, output.sample_rate)
+                await self._ear.listen(output.samples, output.sample_rate)
             else:
                 self._do([output])
 
     async def close(self) -> None:
         """End everything that runs for this session; returns when nothing does."""
         self._timers.cancel_all()
+        self._ear.close()
         await self._preparation.close()
 
     # What the protocol asks for
@@ -117,18 +115,21 @@ class VoiceSession:
     def _execute(self, command: commands.Command) -> None:
         match command:
             case commands.AppendAudio(samples, sample_rate):
-                self._hear(self._hearing.push(samples, sample_rate))
+                self._hear(self._ear.hearing.push(samples, sample_rate))
             case commands.ClearAudio():
-                self._hearing.cut()
+                self._ear.cut()
                 self._forget_turn()
             case commands.TurnCommitted(item_id):
-                self._committed(item_id)
+                self._commit(item_id)
             case commands.ItemAudio(item_id, samples, sample_rate):
                 self._given(item_id, samples, sample_rate)
             case commands.StartReply(response_id, messages):
                 self._answer(response_id, messages)
             case commands.CancelReply(response_id):
                 self._answers.cut(response_id)
+                self._idle.answered()
+            case commands.StopPlayback():
+                self._answers.silence()
             case commands.ContextChanged():
                 self._reconsider()
             case _:
@@ -136,23 +137,17 @@ class VoiceSession:
 
     # What is heard
 
-    async def _listen(self, samples: Samples, sample_rate: int) -> None:
-        longest = int(_SLICE_S * sample_rate)
-        for start in range(0, len(samples), longest):
-            if start:
-                await asyncio.sleep(0)
-            self._last_sound = self._clock()
-            self._hear(self._hearing.push(samples[start : start + longest], sample_rate))
-
     def _hear(self, events: Iterable[HearingEvent]) -> None:
         for event in events:
             match event:
                 case TurnBegan(begin, _):
-                    self._do(self._core.speech_started(_ms(begin)))
-                    self._barge_in()
-                    self._begin_turn()
-                case Heard(samples):
-                    self._begin_turn().utterance.append(samples)
+                    self._began(_ms(begin))
+                case Heard(samples, voiced_ms):
+                    turn = self._begin_turn()
+                    turn.utterance.append(samples)
+                    turn.lasted_ms = max(turn.lasted_ms, voiced_ms)
+                    if turn.contested is not None:
+                        self._settle(turn, turn.contested)
                 case Paused(quiet_from, at):
                     self._pause(quiet_from, at)
                 case Resumed():
@@ -160,8 +155,50 @@ class VoiceSession:
                 case Stopped(quiet_from, at, _):
                     self._pause(quiet_from, at)
                     self._stop(at)
-        if self._hearing.engaged and "starvation" not in self._timers:
-            self._timers.set("starvation", self._options.starvation_ms / 1000, self._check_starvation)
+
+    def _began(self, began_ms: int) -> None:
+        """Somebody speaks: a turn begins, or one that had ended goes on."""
+        self._idle.pause()
+        turn, over = self._turn, self._floor.audible()
+        displaced, contest = False, None
+        if turn is not None and turn.contested is not None:
+            turn.contested.stopped_ms = None
+            self._timers.cancel("resume")
+        elif (claim := self._floor.claim() if turn is None else Claim.TAKE) is Claim.CONTEST:
+            contest = Contest(began_ms)
+        else:
+            self._do(self._core.speech_started(began_ms))
+            displaced = claim is Claim.TAKE and self._barge_in()
+        turn = self._begin_turn()
+        turn.contested = turn.contested or contest
+        turn.over |= over
+        turn.displaced |= displaced
+
+    def _settle(self, turn: Turn, contest: Contest) -> bool:
+        """Whether a contested turn has taken the floor."""
+        match self._floor.judge(turn):
+            case Verdict.WAIT:
+                return False
+            case Verdict.DISMISS:
+                self._dismiss(turn)
+                return False
+        turn.contested = None
+        self._timers.cancel("resume")
+        self._do(self._core.speech_started(contest.began_ms))
+        turn.displaced |= self._barge_in()
+        self._floor.release()
+        self._preparation.refresh(turn)
+        if contest.stopped_ms is not None:
+            self._do(self._core.speech_stopped(contest.stopped_ms))
+        return True
+
+    def _dismiss(self, turn: Turn) -> None:
+        """What was said over the answer is nobody's turn, and the client has not been told of it."""
+        if self._floor.echoes(turn):
+            self._floor.caught_echo()
+        self._counters.false_interruptions += 1
+        self._forget_turn()
+        self._idle.resume()
 
     def _begin_turn(self) -> Turn:
         if self._turn is None:
@@ -174,7 +211,7 @@ class VoiceSession:
         return self._turn
 
     def _new_turn(self) -> Turn:
-        return Turn(Utterance(self._ids("utt"), self._hearing.model_rate))
+        return Turn(Utterance(self._ids("utt"), self._ear.hearing.model_rate))
 
     def _resume(self) -> None:
         """The turn goes on: an answer to its beginning is of no use."""
@@ -186,17 +223,15 @@ class VoiceSession:
         turn, self._turn = self._turn, None
         if turn is not None:
             self._preparation.drop(turn)
+            if turn.contested is not None:
+                self._timers.cancel("resume")
+                self._floor.release()
 
-    def _barge_in(self) -> None:
-        vad = self._core.session.audio.input.turn_detection
-        if vad is None or not vad.interrupt_response:
-            return
-        self._owed = False
-        active = self._core.responses.active
-        if active is not None:
-            self._do(self._core.cancel(active.id, "turn_detected"))
-        elif self._speaker.playing:
-            self._answers.silence()
+    def _barge_in(self) -> bool:
+        """End the answer under way. Whether one that the server owes was ended before a word of it was heard."""
+        owed, self._owed = self._owed, False
+        unheard = self._floor.interrupt()
+        return owed or (unheard is not None and unheard == self._unasked)
 
     def _pause(self, quiet_from: int, at: int) -> None:
         turn = self._turn
@@ -206,92 +241,73 @@ class VoiceSession:
             self._preparation.end_input(turn)
 
     def _stop(self, at: int) -> None:
-        self._do(self._core.speech_stopped(_ms(at)))
         turn = self._turn
+        if turn is not None and turn.contested is not None:
+            turn.contested.stopped_ms = _ms(at)
+            self._timers.set("resume", self._options.resume_ms / 1000, partial(self._dismiss, turn))
+        else:
+            self._do(self._core.speech_stopped(_ms(at)))
         if turn is not None:
             turn.moments.stopped = self._clock()
             turn.ended = True
             self._preparation.end_input(turn)
             self._decide(turn)
 
-    def _check_starvation(self) -> None:
-        """Sound that stops coming ends the turn: the silence that would do so never arrives."""
-        if not self._hearing.engaged:
-            return
-        missing = self._last_sound + self._options.starvation_ms / 1000 - self._clock()
-        if missing > 0:
-            self._timers.set("starvation", missing, self._check_starvation)
-        else:
-            self._hear(self._hearing.starve())
-
     # From a turn to an item
 
     def _decide(self, turn: Turn) -> None:
         """Commit a turn that is over as soon as it is known to hold words; forget it if it holds none."""
+        if turn is not self._turn or (turn.contested is not None and not self._settle(turn, turn.contested)):
+            return
         run = turn.run
-        if turn is not self._turn or not turn.ended or run is None:
+        if not turn.ended or run is None:
             return
         if run.found_nothing:
-            self._forget_turn()
-            self._do(self._core.drop_turn())
+            self._counters.wordless += 1
+            self._drop_turn(turn)
+        elif self._floor.echoes(turn):
+            self._floor.caught_echo()
+            self._drop_turn(turn)
         elif run.error is not None and run.error.retryable and not turn.retried:
             turn.retried = True
             self._preparation.begin(turn)
         elif run.error is not None or run.found_words:
+            self._counters.turns += 1
             self._do(self._core.commit())
             vad = self._core.session.audio.input.turn_detection
             self._owed = vad is not None and vad.create_response
             self._pay()
 
-    def _committed(self, item_id: str) -> None:
-        """The turn is the conversation's item ``item_id``; its answer, which is being made, may be asked for."""
+    def _drop_turn(self, turn: Turn) -> None:
+        """It was none after all. An answer that had to make way for it unheard is made again."""
+        self._forget_turn()
+        self._do(self._core.drop_turn())
+        if turn.displaced:
+            self._counters.false_interruptions += 1
+            self._owed = True
+            self._pay()
+        self._idle.resume()
+
+    def _commit(self, item_id: str) -> None:
+        """The turn is the conversation's item ``item_id``."""
         turn, self._turn = self._turn or self._new_turn(), None
         if not turn.ended:
-            for heard in self._hearing.cut():
+            for heard in self._ear.cut():
                 turn.utterance.append(heard.samples)
             turn.ended = True
             self._preparation.end_input(turn)
-        turn.item_id = item_id
+        self._idle.turn()
         turn.moments.committed = self._clock()
-        self._release_prepared()
-        self._prepared = turn
-        self._timers.set("hold", self._options.hold_ms / 1000, self._release_prepared)
-        self._remember_unknown(turn, item_id)
-        self._learn(turn)
+        self._committed.add(turn, item_id)
 
     def _given(self, item_id: str, samples: Samples, sample_rate: int) -> None:
         """A client's item holds sound; its words will be known when it is answered."""
-        resampler = StreamResampler(sample_rate, self._hearing.model_rate)
+        resampler = StreamResampler(sample_rate, self._ear.hearing.model_rate)
         turn = self._new_turn()
         turn.utterance.append(resampler.push(samples))
         turn.utterance.append(resampler.flush())
-        turn.item_id, turn.ended = item_id, True
-        self._remember_unknown(turn, item_id)
-
-    def _remember_unknown(self, turn: Turn, item_id: str) -> None:
-        self._unknown[item_id] = turn
-        if len(self._unknown) > _MAX_UNKNOWN:
-            del self._unknown[next(iter(self._unknown))]
-
-    def _release_prepared(self) -> None:
-        """Nobody asked for the answer that was being made; what was said may still have to be transcribed."""
-        turn, self._prepared = self._prepared, None
-        if turn is not None and turn.item_id not in self._unknown:
-            self._preparation.drop(turn)
-
-    def _learn(self, turn: Turn) -> None:
-        """Pass on what is known of a committed turn's words."""
-        run, item_id = turn.run, turn.item_id
-        if run is None or item_id is None or item_id not in self._unknown:
-            return
-        if run.found_nothing or run.final_words is not None:
-            del self._unknown[item_id]
-            self._do(self._core.transcribed(item_id, run.final_words or "", turn.utterance.seconds))
-            if turn is not self._prepared:
-                self._preparation.drop(turn)
-            self._reconsider()
-        elif run.error is not None:
-            self._do(self._core.transcription_failed(item_id, run.error))
+        turn.ended = True
+        self._committed.remember(turn, item_id)
 
     # From an item to an answer
 
@@ -299,13 +315,15 @@ class VoiceSession:
         """Answer the last turn, if the server is to do so by itself and no other answer is under way."""
         if self._owed and self._core.responses.active is None:
             self._owed = False
-            self._do(self._core.respond())
+            outputs = self._core.respond()
+            self._unasked = self._core.responses.active.id if self._core.responses.active is not None else None
+            self._do(outputs)
 
     def _answer(self, response_id: str, messages: tuple[Message, ...] | None) -> None:
         response = self._core.responses.get(response_id)
         if response is None:
             return
-        turn = self._spoken_turn() if messages is None else None
+        turn = self._committed.spoken() if messages is None else None
         request = self._preparation.request(response.settings, turn, messages)
         run = turn.run if turn is not None and response.in_conversation else None
         if turn is None or run is None or run.request != request or not turn.answerable:
@@ -314,28 +332,30 @@ class VoiceSession:
                 self._preparation.drop(turn)
                 turn.run = run
         run.end_input()
-        if turn is self._prepared and response.in_conversation:
-            self._prepared = None
+        if response.in_conversation:
+            self._idle.pause()
+            self._floor.answering(response.settings.interruptible)
+            if turn is not None:
+                self._committed.answered(turn)
         self._answers.give(run, response_id, turn.moments if turn is not None else None)
-
-    def _spoken_turn(self) -> Turn | None:
-        """The turn that an answer is to be given to as sound: the last thing said, or what is not known as text."""
-        conversation, prepared = self._core.conversation, self._prepared
-        if prepared is not None and prepared.item_id == conversation.last_id:
-            return prepared
-        turns = (turn for item_id, turn in reversed(self._unknown.items()) if conversation.find(item_id) is not None)
-        return next(turns, None)
 
     def _answered(self) -> None:
         self._reconsider()
         self._pay()
+        self._idle.answered()
+
+    def _speak_unasked(self, timeout_ms: int) -> None:
+        """Nobody has said anything for so long: the model does."""
+        self._counters.idle_timeouts += 1
+        now_ms = self._ear.hearing.position_ms
+        self._do(self._core.idle_timeout(max(0, now_ms - timeout_ms), now_ms, self._options.idle_prompt))
 
     def _reconsider(self) -> None:
         """Settings or items have changed: an answer being prepared from what held before begins anew."""
         vad = self._core.session.audio.input.turn_detection
-        if vad is not None and not self._hearing.detecting:
+        if vad is not None and not self._ear.hearing.detecting:
             self._forget_turn()  # it was waiting for a commit by hand
-        self._hearing.configure(vad)
+        self._ear.hearing.configure(vad)
         if self._turn is not None:
             self._preparation.refresh(self._turn)
 
@@ -343,8 +363,8 @@ class VoiceSession:
 
     def on_transcript(self, run: ReplyRun, transcript: Transcript) -> None:
         turn = self._preparation.turn_of(run)
-        if turn is not None and turn.run is run and transcript.final:
-            self._learn(turn)
+        if turn is not None and turn.run is run:
+            self._committed.learn(turn)
             self._decide(turn)
 
     def on_answering(self, run: ReplyRun) -> None:
@@ -352,7 +372,7 @@ class VoiceSession:
         if turn is not None and turn.run is run:
             self._decide(turn)
 
-    async def on_content(self, run: ReplyRun, delta: TextDelta | AudioDelta) -> None:
+    async def on_content(self, run: ReplyRun, delta: TextDelta | ToolCallDelta | AudioDelta) -> None:
         await self._answers.write(run, delta)
 
     async def on_done(self, run: ReplyRun, done: Done) -> None:
@@ -361,7 +381,7 @@ class VoiceSession:
     def on_failed(self, run: ReplyRun, error: ErrorInfo) -> None:
         turn = self._preparation.turn_of(run)
         if turn is not None and turn.run is run:
-            self._learn(turn)
+            self._committed.learn(turn)
             self._decide(turn)
         if run.response_id is not None:
             self._answers.fail(run, error)

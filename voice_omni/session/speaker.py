@@ -39,10 +39,30 @@ class Speaker:
         self._playout = PlayoutClock(options.max_lead_ms / 1000)
         self._ledger = PlaybackLedger()
         self._encoders: dict[str, SpeechEncoder] = {}
+        self._free = asyncio.Event()
+        self._free.set()
+        self.first_sound: float | None = None
+        """When the session's first sound was sent."""
 
     @property
     def playing(self) -> bool:
         return self._playout.playing(self._clock())
+
+    @property
+    def remaining(self) -> float:
+        """Seconds of sound that were sent and not yet played."""
+        return self._playout.remaining(self._clock())
+
+    def audible(self, since: float) -> set[str]:
+        """The items of which something is being played, or was after ``since``."""
+        return self._ledger.audible(since, self._clock())
+
+    def hold(self) -> None:
+        """Send no more for the moment; what has been sent plays on."""
+        self._free.clear()
+
+    def release(self) -> None:
+        self._free.set()
 
     async def speak(self, response: Response, delta: AudioDelta, epoch: int | None) -> None:
         """Send ``delta``, waiting as long as the client is ahead of its playback or slow to read."""
@@ -68,10 +88,11 @@ class Speaker:
 
     async def _turn_to_send(self) -> None:
         while True:
+            await self._free.wait()
             await self._outbox.room()
             now = self._clock()
             due = self._playout.next_send(now)
-            if due <= now:
+            if due <= now and self._free.is_set():
                 return
             await asyncio.sleep(due - now)
 
@@ -81,5 +102,6 @@ class Speaker:
         self._outbox.put(self._responses.speak(response.id, data, samples, marks), epoch)
         if response.item is not None and samples:
             now = self._clock()
+            self.first_sound = now if self.first_sound is None else self.first_sound
             starts, ends = self._playout.sent(samples / self._rate, now)
             self._ledger.sent(response.item.id, starts, ends, now)

@@ -19,12 +19,22 @@ class Moments:
     first_audio: float | None = None
 
 
+@dataclass(slots=True)
+class Contest:
+    """What the client will be told if the turn takes the floor: when speech began and, once it has, stopped."""
+
+    began_ms: int
+    stopped_ms: int | None = None
+
+
 @dataclass(slots=True, eq=False)
 class Turn:
     """From the first sound to the answer.
 
     ``ended``: nothing will be added. ``item_id``: the conversation's item that it has become. ``retried``: its reply
-    failed once for a reason that may pass.
+    failed once for a reason that may pass. ``contested``: it began over an answer, and the client does not know of it
+    yet. ``over``: the items that were being played when it began. ``displaced``: an answer of which not a word was
+    heard had to give way to it. ``lasted_ms``: of its speech, without the silence at its end.
     """
 
     utterance: Utterance
@@ -32,6 +42,10 @@ class Turn:
     ended: bool = False
     retried: bool = False
     item_id: str | None = None
+    contested: Contest | None = None
+    over: set[str] = field(default_factory=set)
+    displaced: bool = False
+    lasted_ms: float = 0.0
     moments: Moments = field(default_factory=Moments)
 
     @property

@@ -1,7 +1,6 @@
 """When a turn begins, pauses, goes on and ends. Pure: judged windows in, decisions out, audio time only.
 
-Starting and stopping are strategies of their own, so that either can be replaced (a semantic end of turn, a minimum
-number of words) without the other noticing.
+Starting and stopping are strategies of their own, so that either can be replaced without the other noticing.
 """
 
 from __future__ import annotations
@@ -55,7 +54,15 @@ class Resumed:
     at: int
 
 
-StopCause = Literal["silence", "max_utterance", "starved"]
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """In the silence since ``quiet_from`` somebody has to judge whether the person has finished: see ``decide``."""
+
+    quiet_from: int
+    at: int
+
+
+StopCause = Literal["silence", "complete", "max_utterance", "starved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,7 @@ class Stopped:
     cause: StopCause
 
 
-TurnEvent = Started | Paused | Resumed | Stopped
+TurnEvent = Started | Paused | Resumed | Undecided | Stopped
 
 
 class StartStrategy(Protocol):
@@ -82,6 +89,7 @@ class StopDecision(Enum):
     GO_ON = "go_on"
     PAUSE = "pause"
     RESUME = "resume"
+    ASK = "ask"
     STOP = "stop"
 
 
@@ -90,6 +98,10 @@ class StopStrategy(Protocol):
     """Where the silence at the end of what was heard began; None while there is speech."""
 
     def update(self, frame: Frame, settings: TurnSettings) -> StopDecision: ...
+
+    def decide(self, complete: bool | None) -> bool:
+        """The answer to ``ASK``, None when there is none; whether the turn ends where it was asked."""
+        ...
 
     def reset(self) -> None: ...
 
@@ -140,12 +152,61 @@ class Silence:
         if self.quiet_from is None or self._voice_from is not None:
             return StopDecision.GO_ON
         silence = frame.end - self.quiet_from
-        if silence >= settings.silence:
+        if silence >= self._enough(settings):
             return StopDecision.STOP
         if silence >= settings.short_pause and not self._paused:
             self._paused = True
             return StopDecision.PAUSE
         return StopDecision.GO_ON
+
+    def decide(self, complete: bool | None) -> bool:
+        return False
+
+    def _enough(self, settings: TurnSettings) -> int:
+        """The silence that ends the turn."""
+        return settings.silence
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticSettings:
+    """Samples at 16 kHz. After ``ask_after`` of silence, and every ``ask_again`` after that, the turn is judged."""
+
+    ask_after: int
+    ask_again: int
+    max_wait: int
+
+
+class JudgedSilence(Silence):
+    """A short silence ends a turn that sounds complete; one that does not is waited for, but not for ever.
+
+    Without an answer, silence decides alone, as in :class:`Silence`.
+    """
+
+    def __init__(self, semantic: SemanticSettings) -> None:
+        self.semantic = semantic
+        super().__init__()
+
+    def reset(self) -> None:
+        super().reset()
+        self._asked = 0
+        self._judged = True
+
+    def update(self, frame: Frame, settings: TurnSettings) -> StopDecision:
+        decision = super().update(frame, settings)
+        if decision is not StopDecision.GO_ON or self.quiet_from is None or self._voice_from is not None:
+            return decision
+        due = self.semantic.ask_after + self._asked * self.semantic.ask_again
+        if self._judged and frame.end - self.quiet_from >= due:
+            self._asked += 1
+            return StopDecision.ASK
+        return StopDecision.GO_ON
+
+    def decide(self, complete: bool | None) -> bool:
+        self._judged = complete is not None
+        return complete is True
+
+    def _enough(self, settings: TurnSettings) -> int:
+        return self.semantic.max_wait if self._judged else settings.silence
 
 
 class TurnDetector:
@@ -155,8 +216,8 @@ class TurnDetector:
         self, settings: TurnSettings, start: StartStrategy | None = None, stop: StopStrategy | None = None
     ) -> None:
         self.settings = settings
+        self.stop: StopStrategy = stop or Silence()
         self._start = start or SustainedVoice()
-        self._stop = stop or Silence()
         self._onset: int | None = None
 
     @property
@@ -164,10 +225,15 @@ class TurnDetector:
         """Whether someone is speaking or may go on."""
         return self._onset is not None
 
+    def voiced(self, at: int) -> int:
+        """How long the speech of the turn under way has lasted by ``at``, without the silence at its end."""
+        end = at if self.stop.quiet_from is None else self.stop.quiet_from
+        return 0 if self._onset is None else end - self._onset
+
     def reset(self) -> None:
         self._onset = None
         self._start.reset()
-        self._stop.reset()
+        self.stop.reset()
 
     def update(self, frame: Frame) -> TurnEvent | None:
         if self._onset is None:
@@ -177,20 +243,27 @@ class TurnDetector:
             self._onset = onset
             self._start.reset()
             return Started(onset, frame.end)
-        decision = self._stop.update(frame, self.settings)
+        decision = self.stop.update(frame, self.settings)
         if decision is StopDecision.STOP:
             return self._ended(frame.end, "silence")
         if frame.end - self._onset >= self.settings.max_utterance:
             return self._ended(frame.end, "max_utterance")
-        if decision is StopDecision.PAUSE and self._stop.quiet_from is not None:
-            return Paused(self._stop.quiet_from, frame.end)
-        return Resumed(frame.end) if decision is StopDecision.RESUME else None
+        if decision is StopDecision.RESUME:
+            return Resumed(frame.end)
+        if decision is StopDecision.GO_ON or self.stop.quiet_from is None:
+            return None
+        kind = Paused if decision is StopDecision.PAUSE else Undecided
+        return kind(self.stop.quiet_from, frame.end)
+
+    def decide(self, at: int, complete: bool | None) -> Stopped | None:
+        """The judgement on :class:`Undecided`, asked for at ``at``; None: nobody could tell."""
+        return self._ended(at, "complete") if self.stop.decide(complete) else None
 
     def starve(self, at: int) -> Stopped | None:
         """No more sound comes: end the turn that is under way, if one is."""
         return self._ended(at, "starved") if self._onset is not None else None
 
     def _ended(self, at: int, cause: StopCause) -> Stopped:
-        quiet_from = at if self._stop.quiet_from is None else self._stop.quiet_from
+        quiet_from = at if self.stop.quiet_from is None else self.stop.quiet_from
         self.reset()
         return Stopped(quiet_from, at, cause)

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from voice_omni.session.outbox import Close, Outbox
+from voice_omni.session.outbox import BinaryFrame, Close, Outbox
 from voice_omni.session.session import VoiceSession
+from voice_omni.transports.protocols import HttpProtocol, WebSocketProtocol
 
 SUBPROTOCOL: Final = "realtime"
 MAX_MESSAGE_BYTES: Final = 21 * 1024 * 1024
@@ -22,7 +23,8 @@ MAX_MESSAGE_BYTES: Final = 21 * 1024 * 1024
 _CLOSE_S: Final = 5.0
 
 UVICORN_OPTIONS: Final[dict[str, Any]] = {
-    "ws": "websockets-sansio",
+    "http": HttpProtocol,
+    "ws": WebSocketProtocol,
     "ws_max_size": MAX_MESSAGE_BYTES,
     # A listener whose own buffers are full answers a ping only when it has read what came before it: with the usual
     # 20 s a client that pauses for half a minute would be cut off. A dead peer is found all the same.
@@ -84,8 +86,11 @@ async def _read(websocket: WebSocket, session: VoiceSession, outbox: Outbox) -> 
 
 async def _write(websocket: WebSocket, outbox: Outbox) -> None:
     try:
-        while isinstance(frame := await outbox.get(), bytes):
-            await websocket.send({"type": "websocket.send", "text": frame.decode()})
+        while not isinstance(frame := await outbox.get(), Close):
+            if isinstance(frame, BinaryFrame):
+                await websocket.send({"type": "websocket.send", "bytes": frame.data})
+            else:
+                await websocket.send({"type": "websocket.send", "text": frame.decode()})
         async with asyncio.timeout(_CLOSE_S):
             await websocket.close(frame.code, frame.reason)
     except (WebSocketDisconnect, TimeoutError):

@@ -1,0 +1,1 @@
+"""Messages that no well-behaved client sends, and what a server owes whoever sends them."""

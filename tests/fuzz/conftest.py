@@ -1,0 +1,3 @@
+from tests.support.silero import silero
+
+__all__ = ["silero"]

@@ -1,0 +1,108 @@
+"""Faults that users of other voice servers have reported, by kind, and the tests that keep this one from having them.
+
+Each entry is a kind of fault and where its right behaviour is tested; a test that goes or is renamed fails here.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent
+
+CASES: dict[str, tuple[str, ...]] = {
+    "11: an error that cannot be told from others makes its sender wait": (
+        "realtime/test_core.py::test_a_second_response_is_refused_at_once_with_its_event_id",
+        "realtime/test_client_events.py::test_the_sender_of_a_faulty_event_is_still_told_which_one_it_was",
+        "fuzz/test_session.py::test_random_messages",
+    ),
+    "13: a response that never gets its end": (
+        "server/test_stage_death.py::test_the_response_fails_with_its_reason_and_the_same_session_is_answered_again",
+        "session/test_session.py::test_a_pipeline_that_dies_in_the_middle_ends_the_response",
+        "pipeline/test_processes.py::test_a_hung_process_is_found_killed_and_replaced",
+        "pipeline/test_processes.py::test_a_request_that_takes_too_long_fails",
+        "fuzz/test_session.py::test_random_messages",
+    ),
+    "15: a commit after the server's own makes a turn out of silence": (
+        "session/test_session.py::test_a_commit_after_the_servers_own_makes_no_phantom_turn",
+        "realtime/test_core.py::test_with_turn_detection_silence_cannot_be_committed",
+        "session/test_session.py::test_sound_without_words_leaves_no_item_and_no_response",
+    ),
+    "16: a rejected commit with every turn": (
+        "realtime/test_core.py::test_a_commit_of_too_little_says_how_much_there_was",
+        "session/test_session.py::test_a_commit_after_the_servers_own_makes_no_phantom_turn",
+    ),
+    "18: a sample that is split over two appends": (
+        "realtime/test_input_audio.py::test_samples_do_not_depend_on_how_the_bytes_were_cut",
+        "session/test_session.py::test_however_the_bytes_are_cut_the_session_behaves_the_same",
+    ),
+    "19: an odd chunk is padded, which shifts what follows": (
+        "audio/test_pcm.py::test_an_aligner_gives_whole_samples_and_loses_nothing_whatever_the_cuts",
+        "session/test_delivery.py::test_the_bytes_do_not_depend_on_the_chunks",
+    ),
+    "20: one bad chunk of an answer and no sound ever after": (
+        "session/test_session.py::test_an_unexpected_fault_of_a_reply_is_that_replys_alone",
+        "session/test_delivery.py::test_the_bytes_do_not_depend_on_the_chunks",
+    ),
+    "22: an empty append feeds everything again": (
+        "realtime/test_input_audio.py::test_empty_appends_are_nothing",
+        "session/test_hearing.py::test_empty_pieces_change_nothing",
+    ),
+    "23: bad base64 is dropped in silence or ends the session": (
+        "realtime/test_input_audio.py::test_what_is_not_base64_is_refused_and_takes_nothing",
+        "transports/test_websocket.py::test_bad_input_is_answered_and_survived",
+        "fuzz/test_session.py::test_every_wrong_type_of_every_field_of_every_event",
+    ),
+    "25: slow or fast sound from a rate that was misunderstood": (
+        "realtime/test_settings.py::test_faults_are_named_and_change_nothing",
+        "realtime/test_input_audio.py::test_time_is_counted_in_samples_of_the_format",
+        "session/test_delivery.py::test_a_tone_keeps_its_pitch_and_its_length",
+        "session/test_hearing.py::test_8_khz_sound_is_heard_as_well",
+    ),
+    "27: zeros for silence in G.711 are a loud pop": (
+        "audio/test_g711.py::test_silence_is_ff_and_loudness_saturates",
+        "session/test_delivery.py::test_silence_is_silent_to_its_last_byte",
+    ),
+    "29: pacing that drifts, or bursts after a stall": (
+        "audio/test_pacing.py::test_late_wake_ups_do_not_add_up",
+        "audio/test_pacing.py::test_a_listener_who_ran_dry_starts_again_when_sound_comes",
+    ),
+    "30: the last milliseconds stay in the resampler": (
+        "session/test_delivery.py::test_a_tone_keeps_its_pitch_and_its_length",
+        "audio/test_resample.py::test_the_length_is_the_duration",
+    ),
+    "47: inference keeps pings from being answered": (
+        "server/test_load.py::test_twenty_callers_on_a_busy_machine_all_stay_and_one_more_is_told_to_come_back",
+        "transports/test_websocket.py::test_one_session_too_many_is_told_to_come_back_and_a_free_place_is_given_again",
+    ),
+    "50: memory that grows with each session": ("server/test_load.py::test_sessions_that_have_ended_keep_no_memory",),
+    "52: a client that leaves takes others along, or haunts the next": (
+        "server/test_load.py::test_who_reconnects_at_once_gets_his_own_answer_and_nothing_of_the_one_before",
+        "transports/test_websocket.py::test_fifty_clients_that_leave_at_any_moment_leave_nothing_behind",
+        "pipeline/test_processes.py::test_a_thousand_aborts_at_random_moments_leave_nothing",
+    ),
+    "54: a fault in one task ends the session without a word": (
+        "transports/test_websocket.py::test_a_fault_in_one_session_closes_it_cleanly_and_no_other",
+        "session/test_session.py::test_an_unexpected_fault_of_a_reply_is_that_replys_alone",
+    ),
+    "55: what was said is lost when the connection is": (
+        "server/test_resume.py::test_items_put_back_by_id_are_the_conversation_again",
+        "server/test_resume.py::test_the_order_does_not_matter_as_long_as_each_follows_one_that_is_there",
+        "transports/test_websocket.py::test_draining_asks_everybody_to_leave_and_lets_nobody_in",
+    ),
+}
+
+
+@cache
+def functions(path: Path) -> frozenset[str]:
+    nodes = ast.parse(path.read_text()).body
+    return frozenset(node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_kind_of_fault_has_its_tests(case: str) -> None:
+    missing = [name for name in CASES[case] if name.partition("::")[2] not in functions(ROOT / name.partition("::")[0])]
+    assert missing == []
