@@ -3,20 +3,19 @@
     python -m benchmarks.sessions [--callers 20] [--seconds 20] [--sessions 200]
 
 A server process over a scripted pipeline; callers who send 20 ms of speech every 20 ms and get their answers; and a
-busy process for every core. The lateness is the time from a WebSocket ping to its pong on a connection of its own, the
-way through this process included.
+busy process for every core. The lateness is the time from a WebSocket ping to its pong, in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import re
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -53,6 +52,24 @@ async def main():
 asyncio.run(main())
 """
 
+PROBE = """
+import asyncio, json, sys, time
+from websockets.asyncio.client import connect
+
+async def main(url, seconds):
+    spent = []
+    async with connect(url, max_size=None) as connection:
+        until = time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            began = time.perf_counter()
+            await (await connection.ping())
+            spent.append((time.perf_counter() - began) * 1000)
+            await asyncio.sleep(0.01)
+    print(json.dumps(sorted(spent)))
+
+asyncio.run(main(sys.argv[1], float(sys.argv[2])))
+"""
+
 
 def resident_kb(pid: int) -> int:
     with open(f"/proc/{pid}/status") as status:
@@ -81,21 +98,20 @@ async def talk(connection: ClientConnection, sound: Samples, until: float) -> No
 async def lateness(url: str, callers: int, seconds: float) -> list[float]:
     """Milliseconds of each ping, in order of size."""
     sound = np.concatenate([recording("question-10").samples(RATE), np.zeros(2 * RATE, np.float32)])
-    connections = [await connect(url, max_size=None) for _ in range(callers + 1)]
+    connections = [await connect(url, max_size=None) for _ in range(callers)]
     until = asyncio.get_running_loop().time() + seconds
-    talking = [asyncio.create_task(talk(connection, sound, until)) for connection in connections[1:]]
-    spent = []
-    while asyncio.get_running_loop().time() < until:
-        began = time.perf_counter()
-        await (await connections[0].ping())
-        spent.append((time.perf_counter() - began) * 1000)
-        await asyncio.sleep(0.01)
+    talking = [asyncio.create_task(talk(connection, sound, until)) for connection in connections]
+    probe = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", PROBE, url, str(seconds)), stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await probe.communicate()
     await asyncio.gather(*talking)
     codes = {connection.close_code for connection in connections}
     if codes != {None}:
         raise RuntimeError(f"connections were closed: {codes}")
     await asyncio.gather(*(connection.close() for connection in connections))
-    return sorted(spent)
+    spent: list[float] = json.loads(output)
+    return spent
 
 
 async def one_session(url: str) -> None:

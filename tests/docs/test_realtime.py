@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import get_args
 
@@ -12,7 +13,7 @@ import pytest
 
 from voice_omni.realtime.beta import SERVER_EVENTS
 from voice_omni.realtime.client_events import ClientEvent
-from voice_omni.realtime.connection import BINARY_AUDIO, PCM_RATES
+from voice_omni.realtime.connection import BINARY_AUDIO, PCM_RATES, Connection, connection_of
 from voice_omni.realtime.input_audio import MAX_APPEND_CHARS, MIN_COMMIT_MS
 from voice_omni.server.auth_keys import load_keys
 from voice_omni.server.auth_secrets import DEFAULT_LIFE_S, MAX_LIFE_S, MAX_SECRETS, MIN_LIFE_S
@@ -54,7 +55,7 @@ def name_of(call: ast.Call) -> str:
 
 def texts(call: ast.Call) -> Iterator[str]:
     """The texts that the first argument may be."""
-    for node in ast.walk(call.args[0]) if call.args else ():
+    for node in ast.walk(call.args[0]) if call.args and not isinstance(call.args[0], ast.Subscript) else ():
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
 
@@ -132,6 +133,17 @@ def test_all_close_codes_are_there() -> None:
 )
 def test_limits(words: str) -> None:
     assert " ".join(words.split()) in " ".join(PAGE.split())
+
+
+def test_what_can_be_asked_for_by_connecting() -> None:
+    rows = re.findall(r"`(\w+)=([\w-]+)` \|", table("Parameter"))
+    asked = {name: tuple(value for each, value in rows if each == name) for name in ("include", "extensions")}
+    intents = re.findall(r"`\?intent=(\w+)`", PAGE)
+    everything = connection_of(intents=intents, includes=asked["include"], extensions=asked["extensions"])
+    beta = connection_of(beta_headers=re.findall(r"`OpenAI-Beta: ([^`]+)`", PAGE))
+    assert beta.beta
+    assert connection_of(subprotocols=re.findall(r"the subprotocol `(openai-beta[^`]+)`", PAGE)) == beta
+    assert replace(everything, beta=True) == Connection(*[True] * len(fields(Connection)))
 
 
 def test_the_key_lengths_on_the_page_are_those_that_are_accepted() -> None:

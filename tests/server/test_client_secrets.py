@@ -142,14 +142,26 @@ async def test_a_wrong_request_is_told_what_is_wrong(
     assert (got, answer["error"]["code"], answer["error"]["param"]) == (status, code, param)
 
 
-async def test_the_older_routes_put_the_key_into_the_session(closed: Services) -> None:
+async def test_the_older_route_speaks_the_older_dialect(closed: Services) -> None:
+    body = {
+        "instructions": "Be brief.",
+        "voice": "other",
+        "modalities": ["text"],
+        "input_audio_format": "g711_ulaw",
+        "client_secret": {"expires_after": {"seconds": 60}},
+    }
     async with serving(create_app(closed)) as address:
-        body = {"instructions": "Be brief."}
         _, answer, _ = await request_json(address, "/v1/realtime/sessions", body, headers=BEARER)
-        assert answer["instructions"] == "Be brief."
-        assert answer["client_secret"]["expires_at"] == 1_700_000_600
-        created = await _created(address, answer["client_secret"]["value"], browser=True)
-        assert created["session"]["instructions"] == "Be brief."
+        assert answer["client_secret"]["expires_at"] == 1_700_000_060
+        for name in ("instructions", "voice", "modalities", "input_audio_format"):
+            assert answer[name] == body[name]
+        session = (await _created(address, answer["client_secret"]["value"], browser=True))["session"]
+        assert session["instructions"] == "Be brief."
+        assert session["audio"]["output"]["voice"] == "other"
+        assert session["audio"]["input"]["format"]["type"] == "audio/pcmu"
+        body = {"client_secret": {"expires_after": {"seconds": 1}}}
+        status, answer, _ = await request_json(address, "/v1/realtime/sessions", body, headers=BEARER)
+        assert (status, answer["error"]["param"]) == (400, "client_secret.expires_after.seconds")
 
 
 async def test_a_transcription_session_can_be_made_beforehand(closed: Services) -> None:
@@ -161,7 +173,9 @@ async def test_a_transcription_session_can_be_made_beforehand(closed: Services) 
         assert session["type"] == "transcription"
         assert session["audio"]["input"]["transcription"]["language"] == "en"
         path = "/v1/realtime/transcription_sessions"
-        _, answer, _ = await request_json(address, path, {"audio": wanted["audio"]}, headers=BEARER)
+        body = {"input_audio_transcription": {"language": "en"}}
+        _, answer, _ = await request_json(address, path, body, headers=BEARER)
+        assert answer["input_audio_transcription"]["language"] == "en"
         session = (await _created(address, answer["client_secret"]["value"]))["session"]
         assert session["type"] == "transcription"
 

@@ -20,6 +20,8 @@ async def test_ready_or_not(silero: SileroModel, ready: bool, expected: int) -> 
     assert body["model"] == "scripted"
     assert body["sessions"] == {"current": 0, "max": 5}
     assert body["pipeline"]["processes"]["thinker.0"]["restarts"] == 0
+    assert body["semantic_vad"] is False
+    assert body["turns"]["turns"] == body["turns"]["stalls"] == 0
 
 
 async def test_every_default_is_shown_with_its_unit_and_reason(silero: SileroModel) -> None:

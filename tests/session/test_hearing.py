@@ -291,3 +291,16 @@ def test_a_change_to_silence_alone_withdraws_the_question(silero: SileroModel) -
     assert ear.decide(events[-1].number, True) == []
     [stopped] = [event for event in ear.push(np.zeros(2 * RATE, np.float32), RATE) if isinstance(event, Stopped)]
     assert stopped.cause == "silence"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (SessionOptions(), ServerVad()),
+        (SessionOptions(silence_duration_ms=700, idle_timeout_ms=9000),
+         ServerVad(silence_duration_ms=700, idle_timeout_ms=9000)),
+        (SessionOptions(turn_detection="semantic_vad", eagerness="high"), SemanticVad(eagerness="high")),
+    ],
+)  # fmt: skip
+def test_sessions_begin_as_the_operator_has_set(options: SessionOptions, expected: TurnDetection) -> None:
+    assert options.initial_session("model", "voice").audio.input.turn_detection == expected

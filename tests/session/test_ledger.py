@@ -40,3 +40,13 @@ def test_played_items_are_let_go() -> None:
     for number in range(1000):
         ledger.sent(f"item_{number}", number, number + 1, now=number)
     assert len(ledger._stretches) < 5
+
+
+def test_the_items_that_are_audible_are_those_being_played_or_played_just_now() -> None:
+    ledger = PlaybackLedger()
+    ledger.sent("a", 0.0, 2.0, now=0.0)
+    ledger.sent("b", 2.0, 5.0, now=0.0)
+    assert ledger.audible(since=0.5, now=1.5) == {"a"}
+    assert ledger.audible(since=1.5, now=2.5) == {"a", "b"}
+    assert ledger.audible(since=2.0, now=3.0) == {"b"}
+    assert ledger.audible(since=5.0, now=6.0) == set()

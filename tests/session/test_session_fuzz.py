@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.judge import InlineJudge
 from tests.support.promises import check_conversation, check_responses, check_turns
 from tests.support.scripted import Script, ScriptedClient
 from tests.support.speech import recording
@@ -26,6 +27,8 @@ _INPUT = [
     {"turn_detection": {"create_response": False}},
     {"turn_detection": {"create_response": True, "interrupt_response": False}},
     {"turn_detection": {"interrupt_response": True, "silence_duration_ms": 300}},
+    {"turn_detection": {"type": "semantic_vad", "eagerness": "high"}},
+    {"turn_detection": {"type": "server_vad", "idle_timeout_ms": 5000}},
     {"transcription": {"model": "any"}},
     {"turn_detection": {"typo": 1}},
 ]
@@ -34,6 +37,7 @@ _RESPONSES: list[dict[str, Any]] = [
     {"instructions": "Be brief."},
     {"output_modalities": ["text"]},
     {"conversation": "none", "input": []},
+    {"interruptible": False},
     {"input": [{"type": "item_reference", "id": "gone"}]},
 ]
 _SCRIPTS = [
@@ -45,6 +49,13 @@ _SCRIPTS = [
     Script(refuse=OmniError("overloaded", "full", retryable=True)),
     Script(refuse=OmniError("unsupported_route", "cannot", retryable=False)),
     Script(answer="", transcript="words"),
+]
+
+_OPTIONS = [
+    SessionOptions(max_duration_s=100_000),
+    SessionOptions(max_duration_s=100_000, ignore_backchannels=True),
+    SessionOptions(max_duration_s=100_000, interrupt_min_ms=400, resume_ms=300, max_lead_ms=300),
+    SessionOptions(max_duration_s=100_000, interrupt_min_words=2, protected_speech="keep", echo_warm_up_ms=1000),
 ]
 
 _operations = st.one_of(
@@ -98,12 +109,16 @@ async def _perform(talk: Talk, speech: np.ndarray, name: str, value: Any) -> Non
 @given(
     operations=st.lists(_operations, max_size=14),
     scripts=st.lists(st.sampled_from(_SCRIPTS), min_size=1, max_size=4),
+    options=st.sampled_from(_OPTIONS),
+    judge_s=st.sampled_from([0.0, 0.1, 2.0]),
 )
 def test_any_order_of_events(
     silero: SileroModel,
     caplog: pytest.LogCaptureFixture,
     operations: list[tuple[str, Any]],
     scripts: list[Script],
+    options: SessionOptions,
+    judge_s: float,
 ) -> None:
     caplog.clear()
     each = recording("question-10")
@@ -115,7 +130,8 @@ def test_any_order_of_events(
     @in_virtual_time
     async def scenario() -> None:
         client = ScriptedClient(script)
-        async with Talk(client, silero, SessionOptions(max_duration_s=100_000)) as talk:
+        judge = InlineJudge(lambda sound: len(sound) % 1024 / 1024, judge_s)
+        async with Talk(client, silero, options, judge=judge) as talk:
             for name, value in operations:
                 await _perform(talk, speech, name, value)
             await asyncio.sleep(60)

@@ -66,11 +66,12 @@ class Talk:
         self.outbox = Outbox(fence)
         self.core = RealtimeCore(settings, Facts(voices, client.output_sample_rate, expires_at=3600), ids)
         detection = settings.audio.input.turn_detection
+        self.hearing = Hearing(VoiceActivity(silero), client.input_sample_rate, detection, options)
         self.session = VoiceSession(
             SessionParts(
                 client=client,
                 core=self.core,
-                hearing=Hearing(VoiceActivity(silero), client.input_sample_rate, detection, options),
+                hearing=self.hearing,
                 fence=fence,
                 outbox=self.outbox,
                 options=options,

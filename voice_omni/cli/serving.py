@@ -77,6 +77,8 @@ async def serving(spec: PipelineSpec, settings: Settings) -> AsyncIterator[Servi
                 app.state.sessions.drain()
                 server.should_exit = True
                 await task
+                if judge is not None:
+                    judge.close()
 
 
 def _tls(server: ServerSettings) -> dict[str, Any]:
@@ -95,7 +97,7 @@ def _load_voice_activity() -> SileroModel:
     return SileroModel(fetch(SILERO_VAD) / SILERO_VAD.files[0])
 
 
-def _load_judge(required: bool) -> TurnJudge | None:
+def _load_judge(required: bool) -> SmartTurnJudge | None:
     """Without it the server can do everything but ``semantic_vad``, so its absence only matters where that is set."""
     try:
         return SmartTurnJudge(SmartTurnModel(fetch(SMART_TURN) / SMART_TURN.files[0]))

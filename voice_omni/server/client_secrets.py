@@ -9,9 +9,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
+from voice_omni.realtime.connection import PLAIN, Connection
 from voice_omni.server.auth_middleware import caller_of
 from voice_omni.server.auth_secrets import DEFAULT_LIFE_S, MAX_LIFE_S, MIN_LIFE_S, ClientSecret, ClientSecrets
-from voice_omni.server.http_errors import read_json
+from voice_omni.server.http_errors import decode_json, read_json
 from voice_omni.server.sessions import Sessions
 
 
@@ -25,15 +26,19 @@ class _Wanted(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     session: dict[str, Any] | None = None
 
 
-class _OldExpiry(msgspec.Struct, frozen=True, kw_only=True):
+class _OldSecret(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     expires_after: _Expiry | None = None
+
+
+class _Old(msgspec.Struct, frozen=True, kw_only=True):
+    client_secret: _OldSecret | None = None
 
 
 def routes(sessions: Sessions, secrets: ClientSecrets) -> list[BaseRoute]:
     def issue(
-        request: Request, patch: dict[str, Any], expiry: _Expiry | None
+        request: Request, patch: dict[str, Any], expiry: _Expiry | None, connection: Connection = PLAIN
     ) -> tuple[str, ClientSecret, dict[str, Any]]:
-        settings, shown = sessions.effective(patch)
+        settings, shown = sessions.effective(patch, connection)
         caller = caller_of(request)
         issuer = caller.name if caller is not None else None
         value, secret = secrets.issue(issuer, settings, (expiry or _Expiry()).seconds)
@@ -46,12 +51,12 @@ def routes(sessions: Sessions, secrets: ClientSecrets) -> list[BaseRoute]:
         return JSONResponse({"value": value, "expires_at": secret.expires_at, "session": shown})
 
     async def old_sessions(request: Request) -> JSONResponse:
-        """The body is the session, and the reply is the session with the key in it."""
+        """The body is the session, in the beta dialect, and the reply is the session with the key in it."""
         patch = await read_json(request, dict[str, Any])
-        if request.url.path.endswith("/transcription_sessions"):
-            patch = {"type": "transcription", **patch}
-        old = msgspec.convert(patch.pop("client_secret", None) or {}, _OldExpiry)
-        value, secret, shown = issue(request, patch, old.expires_after)
+        secret_options = msgspec.json.encode({"client_secret": patch.pop("client_secret", None)})
+        connection = Connection(beta=True, transcription=request.url.path.endswith("/transcription_sessions"))
+        expiry = decode_json(secret_options, _Old).client_secret
+        value, secret, shown = issue(request, patch, expiry.expires_after if expiry else None, connection)
         return JSONResponse({**shown, "client_secret": {"value": value, "expires_at": secret.expires_at}})
 
     return [

@@ -83,8 +83,13 @@ async def read_json(request: Request, kind: type[T]) -> T:
                 raise HTTPException(413, f"The body is larger than {MAX_BODY_BYTES // 1024} KiB.")
     except ClientDisconnect:
         raise HTTPException(400, "The body ended early.") from None
+    return decode_json(bytes(body) or b"{}", kind)
+
+
+def decode_json(data: bytes, kind: type[T]) -> T:
+    """Raises :class:`ProtocolError`: ``invalid_json`` and what is wrong with one field."""
     try:
-        return msgspec.json.decode(bytes(body) or b"{}", type=kind)
+        return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
         raise from_validation(error) from None
     except (msgspec.DecodeError, RecursionError, UnicodeError):

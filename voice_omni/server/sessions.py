@@ -76,22 +76,26 @@ class Sessions:
         for outbox in self._outboxes:
             outbox.close(Close(1001, "the server is going away"))
 
-    def effective(self, patch: Mapping[str, Any]) -> tuple[Session, dict[str, Any]]:
+    def effective(self, patch: Mapping[str, Any], connection: Connection = PLAIN) -> tuple[Session, dict[str, Any]]:
         """The settings of a session that begins with ``patch``, and as its client would be shown them.
 
-        The patch's ``type`` decides whether it is a conversation or transcribes only. Raises :class:`ProtocolError`.
+        ``connection``: says in which dialect the patch is. Whether the session transcribes only is said by either of
+        the two. Raises :class:`ProtocolError`.
         """
         initial = self._initial()
-        if patch.get("type") == "transcription":
+        if connection.transcription or patch.get("type") == "transcription":
             initial = transcribing(initial)
-        core = RealtimeCore(initial, self._facts(), self._services.ids)
-        answer, *_ = core.receive(msgspec.json.encode({"type": "session.update", "session": patch}).decode())
-        match answer:
-            case {"type": "session.updated", "session": shown}:
-                return core.session, shown
-            case {"type": "error", "error": {"code": code, "message": message, "param": param}}:
-                raise ProtocolError(code, message, param)
-        raise RuntimeError(f"an update was answered by {answer}")
+        core = RealtimeCore(initial, self._facts(connection), self._services.ids)
+        dialect = Dialect(beta=connection.beta)
+        update = msgspec.json.encode({"type": "session.update", "session": patch}).decode()
+        answer, *_ = core.receive(dialect.incoming(update))
+        if not isinstance(answer, dict):
+            raise RuntimeError(f"an update was answered by {answer}")
+        if answer["type"] == "error":
+            error = answer["error"]
+            raise ProtocolError(error["code"], error["message"], error["param"])
+        [shown] = dialect.outgoing(answer)
+        return core.session, shown["session"]
 
     def _initial(self) -> Session:
         return self._services.options.initial_session(self._services.model.name, self._services.model.voices[0])

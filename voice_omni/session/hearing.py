@@ -134,6 +134,11 @@ class Hearing:
         self.configure(vad)
 
     @property
+    def position(self) -> int:
+        """Samples at 16 kHz that have come out of the session's sound so far."""
+        return self._stream.position
+
+    @property
     def position_ms(self) -> int:
         return self._stream.position * 1000 // RATE
 
