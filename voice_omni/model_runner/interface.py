@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from voice_omni.engines.interface import Row, RowOutput
 from voice_omni.proto.payload import Data, StagePayload
@@ -74,6 +74,18 @@ class BatchRunner(Protocol[S]):
 
     def close(self, state: S) -> None:
         """The request ended here in any way: finished, failed or aborted. Called exactly once per ``open``."""
+        ...
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    """A runner whose batch can be abandoned while it is computed, so that an abort need not wait for its end."""
+
+    def interrupt(self) -> None:
+        """Called on another thread: make the call that is running raise soon, if it still runs.
+
+        Only requests that were aborted are in its batch. A call that begins later must not be affected.
+        """
         ...
 
 

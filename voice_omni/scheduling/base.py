@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import queue
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +65,9 @@ class BaseScheduler(ABC):
         self._slots: dict[str, Slot] = {}
         self._busy_since: float | None = None
         self._stopping = False
+        self._batch_lock = threading.Lock()
+        self._in_batch: frozenset[str] = frozenset()
+        self._condemned: set[str] = set()
 
     # -- called from other threads -------------------------------------------------------------------------------
 
@@ -71,6 +76,11 @@ class BaseScheduler(ABC):
 
     def abort(self, request_id: str) -> None:
         self.inbox.put(AbortIn(request_id))
+        with self._batch_lock:
+            self._condemned.add(request_id)
+            # Under the lock, so that it cannot hit the batch that follows.
+            if self._in_batch and self._in_batch <= self._condemned:
+                self._interrupt()
 
     def stats(self) -> dict[str, int]:
         since = self._busy_since
@@ -123,6 +133,8 @@ class BaseScheduler(ABC):
                     if self._send(slot):
                         self._touched(slot)
             case AbortIn(request_id):
+                with self._batch_lock:
+                    self._condemned.discard(request_id)
                 if slot := self._slots.get(request_id):
                     self._abort(slot)
             case Wake():
@@ -169,7 +181,21 @@ class BaseScheduler(ABC):
         self._forget(slot)
         self.outbox.put(AbortedOut(slot.request_id))
 
+    def _interrupt(self) -> None:  # noqa: B027 - most schedulers have nothing to interrupt
+        """Called on another thread: give up the batch that is being computed, if the runner can."""
+
     # -- helpers -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _computing(self, request_ids: Iterable[str]) -> Iterator[None]:
+        """Around the runner's call for these requests: until it ends an abort of all of them may interrupt it."""
+        with self._batch_lock:
+            self._in_batch = frozenset(request_ids)
+        try:
+            yield
+        finally:
+            with self._batch_lock:
+                self._in_batch = frozenset()
 
     def _consumed(self, slot: Slot, chunks: list[Chunk]) -> None:
         """Return the credits of chunks that have been worked on, one message per source."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from voice_omni.model_runner.interface import Emit, Outcome, VocoderRunner
+from voice_omni.model_runner.interface import Emit, Interruptible, Outcome, VocoderRunner
 from voice_omni.proto.payload import StagePayload
 from voice_omni.proto.vocabulary import AUDIO
 from voice_omni.scheduling.base import BaseScheduler, Slot
@@ -49,6 +49,10 @@ class Code2WavScheduler(BaseScheduler):
 
     def _close(self, state: _Stream) -> None:
         self._runner.close(state.model)
+
+    def _interrupt(self) -> None:
+        if isinstance(self._runner, Interruptible):
+            self._runner.interrupt()
 
     def _touched(self, slot: Slot) -> None:
         """Take in as many frames as the next chunk needs; the rest stays uncredited, which holds the talker back."""
@@ -126,7 +130,8 @@ class Code2WavScheduler(BaseScheduler):
 
     def _decode(self, batch: list[tuple[Slot, int]]) -> None:
         try:
-            outputs = self._runner.decode([(slot.state.model, frames) for slot, frames in batch])
+            with self._computing(slot.request_id for slot, _ in batch):
+                outputs = self._runner.decode([(slot.state.model, frames) for slot, frames in batch])
             decoded = list(zip(batch, outputs, strict=True))
         except Exception as error:  # noqa: BLE001 - the failure belongs to these streams only
             for slot, _ in batch:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from voice_omni.model_runner.interface import BatchRunner, Work
+from voice_omni.model_runner.interface import BatchRunner, Interruptible, Work
 from voice_omni.proto.payload import StagePayload
 from voice_omni.scheduling.base import BaseScheduler, Slot
 from voice_omni.scheduling.interface import Outbox
@@ -41,6 +41,10 @@ class SimpleScheduler(BaseScheduler):
     def _close(self, state: Any) -> None:
         self._runner.close(state)
 
+    def _interrupt(self) -> None:
+        if isinstance(self._runner, Interruptible):
+            self._runner.interrupt()
+
     def _forget(self, slot: Slot) -> None:
         self._ready.pop(slot.request_id, None)
         super()._forget(slot)
@@ -66,7 +70,9 @@ class SimpleScheduler(BaseScheduler):
         if not batch:
             return
         try:
-            done = list(zip(slots, batch, self._runner.run(batch), strict=True))
+            with self._computing(work.request_id for work in batch):
+                outcomes = self._runner.run(batch)
+            done = list(zip(slots, batch, outcomes, strict=True))
         except Exception as error:  # noqa: BLE001 - the failure belongs to these requests only
             for slot in slots:
                 self._fail(slot, error)

@@ -15,7 +15,7 @@ from voice_omni.model_runner.interface import Chunk
 from voice_omni.models.starter import talker
 from voice_omni.models.starter.code2wav import Code2WavRunner, build
 from voice_omni.models.starter.options import Code2WavOptions, TalkerOptions
-from voice_omni.models.starter.voice import open_voice, session
+from voice_omni.models.starter.voice import Model, open_voice
 from voice_omni.pipeline.spec import StageContext
 from voice_omni.proto.errors import OmniError
 from voice_omni.proto.payload import Data
@@ -30,7 +30,7 @@ def vocoder() -> Code2WavRunner:
 
 @pytest.fixture(scope="module")
 def decoder() -> Any:
-    return session(open_voice().folder / "decoder.onnx", 1)
+    return Model(open_voice().folder / "decoder.onnx", 1)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from voice_omni.models.starter.acoustics import Acoustics, Delivery
-from voice_omni.models.starter.voice import FRAME_SAMPLES, Voice, open_voice, session
+from voice_omni.models.starter.voice import FRAME_SAMPLES, Model, Voice, open_voice
 from voice_omni.models.starter.voice_graph import PARTS, cut, extract
 from voice_omni.models.starter.weights import JOE_VOICE
 from voice_omni.proto.errors import OmniError
@@ -32,10 +32,10 @@ def acoustics(voice: Voice) -> Acoustics:
 def test_without_noise_the_parts_give_the_samples_of_the_uncut_model(voice: Voice, acoustics: Acoustics) -> None:
     phonemes = voice.phoneme_ids("həlˈoʊ ðɛɹ, hˌaʊ ɑːɹ juː?")
     utterance = acoustics.speak(phonemes, STILL)
-    decoder = session(voice.folder / "decoder.onnx", 1)
+    decoder = Model(voice.folder / "decoder.onnx", 1)
     (ours,) = decoder.run(["samples"], {"latents": utterance.latents.T[None]})
 
-    whole = session(fetch(JOE_VOICE) / "en_US-joe-medium.onnx", 1)
+    whole = Model(fetch(JOE_VOICE) / "en_US-joe-medium.onnx", 1)
     ids = np.array([voice.sequence(phonemes)], np.int64)
     inputs = {"input": ids, "input_lengths": np.array([ids.shape[1]]), "scales": np.array([0, 1, 0], np.float32)}
     (theirs,) = whole.run(None, inputs)

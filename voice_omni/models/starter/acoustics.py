@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from voice_omni.models.starter.voice import LATENT_CHANNELS, Voice, session
+from voice_omni.models.starter.voice import LATENT_CHANNELS, Model, Voice
 
 _LONGEST_LEAD: Final = 4
 """Frames of silence before the first sound at most: before some words the voice would wait for almost half a second."""
@@ -40,8 +40,13 @@ class Acoustics:
 
     def __init__(self, voice: Voice, threads: int) -> None:
         self._voice = voice
-        self._text = session(voice.folder / "text.onnx", threads)
-        self._flow = session(voice.folder / "flow.onnx", threads)
+        self._text = Model(voice.folder / "text.onnx", threads)
+        self._flow = Model(voice.folder / "flow.onnx", threads)
+
+    def interrupt(self) -> None:
+        """Called on another thread: let :meth:`speak` raise :class:`OmniError` ``aborted``, if it computes."""
+        self._text.interrupt()
+        self._flow.interrupt()
 
     def speak(self, phonemes: Sequence[int], delivery: Delivery) -> Utterance:
         """Phoneme ids (without begin, pads and end) to latent frames. The same arguments give the same frames."""

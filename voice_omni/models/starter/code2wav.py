@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from voice_omni.model_runner.interface import Chunk
 from voice_omni.models.starter.options import Code2WavOptions
-from voice_omni.models.starter.voice import FRAME_SAMPLES, LATENT_CHANNELS, SAMPLE_RATE, open_voice, session
+from voice_omni.models.starter.voice import FRAME_SAMPLES, LATENT_CHANNELS, SAMPLE_RATE, Model, open_voice
 from voice_omni.pipeline.spec import StageContext
 from voice_omni.proto.errors import OmniError
 from voice_omni.proto.payload import Data, StagePayload
@@ -100,7 +100,7 @@ class Code2WavRunner:
     sample_rate = SAMPLE_RATE
     frame_samples = FRAME_SAMPLES
 
-    def __init__(self, decoder: Any, options: Code2WavOptions) -> None:
+    def __init__(self, decoder: Model, options: Code2WavOptions) -> None:
         self._decoder = decoder
         self._gain = np.float32(options.gain)
 
@@ -142,6 +142,9 @@ class Code2WavRunner:
 
     def result(self, state: Stream) -> Data:
         return {SAMPLES: state.samples}
+
+    def interrupt(self) -> None:
+        self._decoder.interrupt()
 
     def close(self, state: Stream) -> None:
         state.segments.clear()
@@ -197,4 +200,4 @@ def _plan(state: Stream, frames: int) -> _Plan:
 def build(context: StageContext) -> Code2WavRunner:
     """The runner of the stage ``code2wav``; ``context.options`` are :class:`.options.Code2WavOptions`."""
     voice = open_voice()
-    return Code2WavRunner(session(voice.folder / "decoder.onnx", context.threads), context.options)
+    return Code2WavRunner(Model(voice.folder / "decoder.onnx", context.threads), context.options)

@@ -76,6 +76,9 @@ class TalkerRunner:
     def run(self, batch: Sequence[Work[Talk]]) -> Sequence[Outcome]:
         return [self._step(work.state, work.chunks, work.ended) for work in batch]
 
+    def interrupt(self) -> None:
+        self._acoustics.interrupt()
+
     def close(self, state: Talk) -> None:
         """Nothing outlives the state itself."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import onnxruntime
+from numpy.typing import NDArray
 
 from voice_omni.models.starter.weights import JOE_VOICE
 from voice_omni.proto.errors import OmniError
@@ -77,15 +78,33 @@ def _cut(folder: Path) -> None:
     cut(fetch(JOE_VOICE) / "en_US-joe-medium.onnx", folder)
 
 
-def session(model: Path, threads: int) -> Any:
-    """An ``onnxruntime.InferenceSession`` on the CPU.
+class Model:
+    """A part of the voice on the CPU, whose run another thread may interrupt.
 
     Its threads sleep while there is nothing to do: several stages share the machine, and spinning would take the cores
     from whoever has work.
     """
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+
+    def __init__(self, path: Path, threads: int) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+        self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self._current = onnxruntime.RunOptions()
+
+    def run(self, outputs: list[str], inputs: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        """Raises :class:`OmniError` ``aborted`` if it was interrupted."""
+        options = self._current = onnxruntime.RunOptions()
+        try:
+            results: list[NDArray[Any]] = self._session.run(outputs, inputs, options)
+        except Exception as error:
+            if options.terminate:
+                raise OmniError("aborted", "the computation was interrupted") from error
+            raise
+        return results
+
+    def interrupt(self) -> None:
+        """Let the run that is under way end at its next node; nothing if there is none."""
+        self._current.terminate = True
