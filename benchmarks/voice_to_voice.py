@@ -1,6 +1,6 @@
 """From the end of speech to the first audible sample of the answer, against a naive cascade of the same models.
 
-    python -m benchmarks.voice_to_voice [--sessions 1 2 4] [--turns 6]
+    python -m benchmarks.voice_to_voice [--sessions 1 2 4] [--turns 11]
 
 A server is started; each session plays labelled recordings to it in real time, 20 ms at a time, and listens as a client
 with a plain player would. Latency is counted from the *labelled* end of speech, so the turn decision is part of it. The
@@ -41,7 +41,9 @@ from voice_omni.cli.realtime_client import RATE, RealtimeClient, open_session
 
 SPEECH = Path(__file__).parent.parent / "tests" / "data" / "speech"
 FRAME = RATE // 50
-QUESTIONS = [f"question-{number:02}.flac" for number in (1, 2, 4, 6, 10, 3, 8, 5)]
+QUESTIONS = [f"question-{number:02}.flac" for number in (1, 2, 4, 6, 10, 3, 8, 5, 7, 9, 12)]
+"""Every question of the set; question 11 is the interruption."""
+
 STORY = "question-12.flac"
 INTERRUPTION = "question-11.flac"
 
@@ -280,7 +282,7 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> list[tuple[str, float | Non
 async def main() -> None:
     parser = argparse.ArgumentParser(description="voice-to-voice latency")
     parser.add_argument("--sessions", type=int, nargs="+", default=[1, 2, 4])
-    parser.add_argument("--turns", type=int, default=6)
+    parser.add_argument("--turns", type=int, default=11)
     parser.add_argument("--interruptions", type=int, default=12)
     options = parser.parse_args()
     questions = [load(name) for name in QUESTIONS[: options.turns]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -92,3 +93,17 @@ def test_a_model_of_another_shape_is_refused(tmp_path: Path) -> None:
     onnx.save(model, str(tmp_path / "other.onnx"))
     with pytest.raises(OmniError):
         cut(tmp_path / "other.onnx", tmp_path)
+
+
+def test_a_run_can_be_interrupted_and_the_next_one_is_whole(voice: Voice) -> None:
+    decoder = Model(voice.folder / "decoder.onnx", 1)
+    latents = np.random.default_rng(0).standard_normal((1, 192, 40)).astype(np.float32)
+    (before,) = decoder.run(["samples"], {"latents": latents})
+    endless = np.zeros((1, 192, 4_000), np.float32)
+    timer = threading.Timer(0.2, decoder.interrupt)
+    timer.start()
+    with pytest.raises(OmniError) as raised:
+        decoder.run(["samples"], {"latents": endless})
+    assert raised.value.code == "aborted"
+    (after,) = decoder.run(["samples"], {"latents": latents})
+    assert np.array_equal(before, after)
