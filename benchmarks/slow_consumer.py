@@ -66,9 +66,8 @@ async def main() -> None:
         print(f"{name:>12} {size:>10.1f} {later[name]:>9.1f}")
     print(f"chunks that wait for the listener: {waiting} at the beginning, {still} after {options.seconds:g} s")
     print(f"sound that came after it listened again: {rest / PIPELINE.output_sample_rate:.0f} s")
-    print(
-        f"others, median ms to first sound: {statistics.median(before):.0f} before, {statistics.median(during):.0f} during"
-    )
+    medians = statistics.median(before), statistics.median(during)
+    print(f"others, median ms to first sound: {medians[0]:.0f} before, {medians[1]:.0f} during the stall")
 
 
 if __name__ == "__main__":
