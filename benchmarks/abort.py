@@ -13,6 +13,7 @@ import asyncio
 import random
 import time
 
+from benchmarks.machine import describe
 from voice_omni.client.interface import GenerateRequest, Message
 from voice_omni.config.settings import default_settings
 from voice_omni.models.starter.pipeline import PIPELINE
@@ -57,6 +58,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description="abort latency")
     parser.add_argument("--rounds", type=int, default=100)
     options = parser.parse_args()
+    print(describe())
     async with Launcher(PIPELINE, default_settings(PIPELINE)) as pipeline:
         await drain(pipeline)
         alone = await measure(pipeline, options.rounds)

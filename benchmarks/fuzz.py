@@ -18,6 +18,7 @@ import random
 import time
 from collections import Counter
 
+from benchmarks.machine import describe
 from tests.fuzz.mutations import wrong_types
 from tests.fuzz.session import Tally, Witness, fuzz_session, judge_all, misbehaving
 from tests.fuzz.wire import FRAMES, REQUESTS, fuzz_connection, fuzz_frames, fuzz_http
@@ -97,6 +98,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    print(describe())
     faults = Faults()
     logging.getLogger().addHandler(faults)
     silero = SileroModel(fetch(SILERO_VAD) / SILERO_VAD.files[0])

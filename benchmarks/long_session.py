@@ -15,6 +15,7 @@ import os
 import sys
 import time
 
+from benchmarks.machine import describe
 from tests.support.marathon import Marathon, peak_growth
 from tests.support.virtual_time import VirtualTimeLoop
 from voice_omni.session.silero import SileroModel
@@ -35,6 +36,7 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=100)
     parser.add_argument("--minutes", type=float, default=60.0)
     options = parser.parse_args()
+    print(describe())
     silero = SileroModel(fetch(SILERO_VAD) / SILERO_VAD.files[0])
     began = time.monotonic()
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 import numpy as np
 from websockets.asyncio.client import ClientConnection, connect
 
+from benchmarks.machine import describe
 from tests.support.caller import Caller
 from tests.support.speech import recording
 from tests.support.talk import RATE
@@ -156,6 +157,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--sessions", type=int, default=200)
     options = parser.parse_args()
+    print(describe())
     with subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True) as server:
         try:
             address = server.stdout.readline().strip() if server.stdout else ""

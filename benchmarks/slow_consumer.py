@@ -14,6 +14,7 @@ import asyncio
 import statistics
 import time
 
+from benchmarks.machine import describe
 from voice_omni.client.interface import AudioDelta, GenerateRequest
 from voice_omni.config.settings import default_settings
 from voice_omni.models.starter.pipeline import PIPELINE
@@ -50,6 +51,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description="a consumer that stops reading")
     parser.add_argument("--seconds", type=float, default=30)
     options = parser.parse_args()
+    print(describe())
     async with Launcher(PIPELINE, default_settings(PIPELINE), stages=PIPELINE.routes["speak"]) as pipeline:
         await for_a_while(pipeline, 3)
         before = await for_a_while(pipeline, 5)

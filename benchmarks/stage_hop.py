@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.machine import describe
 from voice_omni.pipeline.node import MAIN, Node, Parcel
 from voice_omni.pipeline.rundir import RunDir
 from voice_omni.proto.messages import Credit, Deliver, Message, Shutdown
@@ -162,6 +163,7 @@ async def main() -> None:
     parser.add_argument("--rounds", type=int, default=2000)
     parser.add_argument("--window", type=int, default=16)
     options = parser.parse_args()
+    print(describe())
     run_dir = RunDir()
     node = Node(MAIN, 0, run_dir.path, inline_bytes=INLINE_BYTES, relay_bytes=RELAY_BYTES)
     await node.start()

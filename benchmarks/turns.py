@@ -31,6 +31,7 @@ import soundfile
 import soxr
 from numpy.typing import NDArray
 
+from benchmarks.machine import describe
 from tests.support.judge import InlineJudge
 from tests.support.scripted import Script, ScriptedClient
 from tests.support.speech import recordings
@@ -214,6 +215,7 @@ def main() -> None:
     parser.add_argument("--noise", nargs="+", default=["clean", "20", "10"], help="decibels below the speech, or clean")
     parser.add_argument("--judge-ms", type=float, default=60.0, help="what a judgement takes")
     arguments = parser.parse_args()
+    print(describe())
     noises = [None if noise == "clean" else float(noise) for noise in arguments.noise]
     silero = SileroModel(fetch(SILERO_VAD) / SILERO_VAD.files[0])
     smart_turn = SmartTurnModel(fetch(SMART_TURN) / SMART_TURN.files[0])

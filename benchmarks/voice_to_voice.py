@@ -34,6 +34,7 @@ import numpy as np
 import soundfile
 import soxr
 
+from benchmarks.machine import describe
 from benchmarks.naive_cascade import NaiveCascade
 from voice_omni.audio.pcm import decode_pcm16
 from voice_omni.cli.playback import Playback
@@ -285,6 +286,7 @@ async def main() -> None:
     parser.add_argument("--turns", type=int, default=11)
     parser.add_argument("--interruptions", type=int, default=12)
     options = parser.parse_args()
+    print(describe())
     questions = [load(name) for name in QUESTIONS[: options.turns]]
     async with server() as url:
         await measure(url, 1, questions[:1])
