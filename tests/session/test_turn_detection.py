@@ -24,6 +24,7 @@ from voice_omni.session.turn_detection import (
 SETTINGS = TurnSettings(
     threshold=0.5,
     release=0.35,
+    lag=0,
     min_speech=3 * WINDOW,
     min_resumption=2 * WINDOW,
     short_pause=6 * WINDOW,
@@ -104,7 +105,7 @@ def test_starving_ends_the_turn_under_way_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("silence", [2, 6])
 def test_a_silence_as_short_as_the_pause_ends_the_turn_at_once(silence: int) -> None:
-    settings = TurnSettings(0.5, 0.35, 3 * WINDOW, 2 * WINDOW, silence * WINDOW, silence * WINDOW, 100 * WINDOW)
+    settings = TurnSettings(0.5, 0.35, 0, 3 * WINDOW, 2 * WINDOW, silence * WINDOW, silence * WINDOW, 100 * WINDOW)
     kinds = [type(event) for event in run((SPEECH, 5), (SILENCE, 8), detector=TurnDetector(settings))]
     assert kinds == [Started, Stopped]
 

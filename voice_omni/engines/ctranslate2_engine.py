@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 MIN_PREFIX_TOKENS: Final = 8
 """Shorter prefixes are not kept: computing one costs no more than a token does."""
+_WARM_UP_TOKENS: Final = 32
 
 
 @dataclass(slots=True, eq=False)
@@ -231,13 +232,23 @@ class CTranslate2Engine:
     # On other threads
 
     def _load(self) -> Any:
-        return ctranslate2.Generator(
+        workers = self._max_rows + 1
+        generator = ctranslate2.Generator(
             str(self._folder),
             compute_type=self._compute_type,
-            inter_threads=self._max_rows + 1,
+            inter_threads=workers,
             intra_threads=1,
             max_queued_batches=-1,
         )
+        # A worker's first call takes twice as long as the others: so many at once that each worker gets one.
+        words = self._words[:_WARM_UP_TOKENS]
+        calls = [
+            generator.generate_batch([words], max_length=1, include_prompt_in_result=False, asynchronous=True)[0]
+            for _ in range(workers)
+        ]
+        for call in calls:
+            call.result()
+        return generator
 
     def _reload(self, prefixes: list[tuple[int, ...]]) -> _Loaded:
         generator = self._load()

@@ -80,6 +80,7 @@ def turn_settings(vad: TurnDetection, options: SessionOptions) -> TurnSettings:
     return TurnSettings(
         threshold=threshold,
         release=max(threshold - options.hysteresis, 0.01),
+        lag=samples_of(options.release_lag_ms),
         min_speech=samples_of(options.min_speech_ms),
         min_resumption=samples_of(options.min_resumption_ms),
         short_pause=min(samples_of(options.short_pause_ms), silence),

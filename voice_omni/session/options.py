@@ -42,6 +42,10 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     hysteresis: Annotated[
         float, _meta("probability", "speech ends this far below the threshold, so that it does not flicker", ge=0, le=1)
     ] = 0.15
+    release_lag_ms: Annotated[
+        int,
+        _meta("ms", "the voice activity model falls at least so long after the voice; silence counts from then", ge=0),
+    ] = 32
     min_speech_ms: Annotated[
         int, _meta("ms", "speech shorter than this starts no turn and interrupts nobody: clicks, coughs", ge=0)
     ] = 96

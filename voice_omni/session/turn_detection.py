@@ -15,10 +15,14 @@ from voice_omni.session.silero import RATE
 
 @dataclass(frozen=True, slots=True)
 class TurnSettings:
-    """Thresholds are probabilities; everything else counts samples at 16 kHz."""
+    """Thresholds are probabilities; everything else counts samples at 16 kHz.
+
+    ``lag``: how long before its probability falls below ``release`` a voice has really ended.
+    """
 
     threshold: float
     release: float
+    lag: int
     min_speech: int
     min_resumption: int
     short_pause: int
@@ -140,7 +144,7 @@ class Silence:
     def update(self, frame: Frame, settings: TurnSettings) -> StopDecision:
         if self.quiet_from is None:
             if frame.probability < settings.release:
-                self.quiet_from, self._voice_from = frame.start, None
+                self.quiet_from, self._voice_from = frame.start - settings.lag, None
         elif frame.probability < settings.threshold:
             self._voice_from = None
         else:
@@ -228,7 +232,7 @@ class TurnDetector:
     def voiced(self, at: int) -> int:
         """How long the speech of the turn under way has lasted by ``at``, without the silence at its end."""
         end = at if self.stop.quiet_from is None else self.stop.quiet_from
-        return 0 if self._onset is None else end - self._onset
+        return 0 if self._onset is None else max(0, end - self._onset)
 
     def reset(self) -> None:
         self._onset = None

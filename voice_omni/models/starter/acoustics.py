@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from voice_omni.models.starter.voice import LATENT_CHANNELS, Model, Voice
 
-_LONGEST_LEAD: Final = 4
+_LONGEST_LEAD: Final = 2
 """Frames of silence before the first sound at most: before some words the voice would wait for almost half a second."""
 
 Latents = NDArray[np.float32]

@@ -119,7 +119,8 @@ class EncoderRunner:
         done = state.tail[0].end if state.tail else tail.start
         # Passes over more sound take longer: they come less often, so that their share of the time stays the same.
         due = tail.end - done >= max(self._interim_frames, tail.frames // 4)
-        return tail if interim and due else None
+        # Not in a silence, which may be the end: the final pass, due in a moment, would have to wait for this one.
+        return tail if interim and due and state.segmenter.voiced else None
 
     def _outcome(self, state: Hearing, ended: bool) -> Outcome:
         finished = ended and self._next(state, ended, False) is None

@@ -25,7 +25,7 @@ PEAK_FALL_DB: Final = 0.02
 
 BEFORE: Final = 30
 """Frames of sound kept before the first voiced one: soft onsets."""
-AFTER: Final = 10
+AFTER: Final = 5
 """Frames kept after the last voiced one: soft endings. As long must silence last before the words are worth a pass."""
 SHORT: Final = 150
 LONG: Final = 1500
@@ -76,6 +76,11 @@ class Segmenter:
         if self._first is None:
             return max(self._open_from, self._frames - BEFORE)
         return self._start(self._first)
+
+    @property
+    def voiced(self) -> bool:
+        """Whether the latest frame is."""
+        return self._first is not None and self._last == self._frames
 
     @property
     def settled(self) -> bool:

@@ -49,6 +49,8 @@ class Recogniser:
         self._prompt = [self._tokenizer.token_to_id(word) for word in ("<|startoftranscript|>", "<|notimestamps|>")]
         self._padding = padding
         self._no_speech = no_speech
+        # A worker's first call takes longer than the others: so many sounds at once that each worker gets one.
+        self._decode([np.zeros(HOP * FRAMES_PER_SECOND, np.float32)] * threads, padding)
 
     def recognise(self, sounds: Sequence[Floats]) -> list[str]:
         """The words in each sound (float32 ``[n]``, 16 kHz, up to 30 s); empty where there are none."""

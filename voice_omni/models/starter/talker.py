@@ -164,4 +164,6 @@ def _piece(latents: Latents, marks: list[list[Any]], *, end: bool, pause: int) -
 def build(context: StageContext) -> TalkerRunner:
     """The runner of the stage ``talker``; ``context.options`` are :class:`.options.TalkerOptions`."""
     voice = open_voice()
-    return TalkerRunner(voice, Acoustics(voice, context.threads), Pronouncer.english(), context.options)
+    # One thread: beside a thinker that is writing, two wait for each other and take longer (54 ms for a short sentence,
+    # against 45; alone 38).
+    return TalkerRunner(voice, Acoustics(voice, threads=1), Pronouncer.english(), context.options)

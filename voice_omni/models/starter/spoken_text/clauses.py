@@ -49,7 +49,7 @@ class Limits:
     word: int
 
 
-FIRST_LIMITS: Final[Sequence[Limits]] = (Limits(10, 40), Limits(20, 70), Limits(50, 120))
+FIRST_LIMITS: Final[Sequence[Limits]] = (Limits(10, 30), Limits(20, 70), Limits(50, 120))
 LATER_LIMITS: Final = Limits(90, 180)
 LONGEST: Final = 250
 """A run without any white space is cut here."""
