@@ -81,12 +81,12 @@ BELOW = {
     "engines": {"proto"},
     "model_runner": {"engines", "proto"},
     "scheduling": {"model_runner", "engines", "proto"},
-    "config": {"pipeline", "scheduling", "session", "proto"},
+    "config": {"pipeline", "scheduling", "session", "transports", "proto"},
     "pipeline": {"config", "scheduling", "relay", "proto"},
     "client": {"pipeline", "proto"},
     "realtime": {"client", "audio", "proto"},
     "session": {"realtime", "client", "audio", "weights", "proto"},
-    "transports": {"session"},
+    "transports": {"session", "realtime", "audio", "proto"},
     "server": {"transports", "session", "realtime", "client", "config", "proto"},
     "models": {"model_runner", "engines", "pipeline", "weights", "audio", "proto"},
     "cli": {
@@ -99,7 +99,12 @@ BELOW = {
 COMPOSITION_ROOTS = {("voice_omni.pipeline.launcher", "voice_omni.client.pipeline")}
 """The launcher puts a pipeline together and hands out the client of it."""
 
-DECLARATIONS = {"voice_omni.pipeline.spec", "voice_omni.scheduling.options", "voice_omni.session.options"}
+DECLARATIONS = {
+    "voice_omni.pipeline.spec",
+    "voice_omni.scheduling.options",
+    "voice_omni.session.options",
+    "voice_omni.transports.webrtc.options",
+}
 """Modules that only declare what there is to configure."""
 
 
@@ -246,7 +251,10 @@ HOMES = {
     "starlette": {"server", "transports"},
     "uvicorn": {"server", "transports", "cli"},
     "websockets": {"transports", "cli"},
-    "socket": {"cli"},
+    "aiortc": {"transports"},
+    "aioice": {"transports"},
+    "av": {"transports"},
+    "socket": {"cli", "transports"},
     "mmap": {"relay"},
     "torch": {"engines", "models"},
     "transformers": {"engines", "models"},
@@ -276,7 +284,19 @@ def loaded_by(module: str) -> set[str]:
     return set(shown.stdout.split())
 
 
-HEAVY = {"torch", "transformers", "ctranslate2", "onnxruntime", "onnx", "gguf", "gruut", "soundfile", "sounddevice"}
+HEAVY = {
+    "aiortc",
+    "av",
+    "torch",
+    "transformers",
+    "ctranslate2",
+    "onnxruntime",
+    "onnx",
+    "gguf",
+    "gruut",
+    "soundfile",
+    "sounddevice",
+}
 
 
 def test_the_command_line_starts_without_any_inference_library() -> None:

@@ -16,6 +16,7 @@ def test_every_group_of_settings_has_a_table(spec: PipelineSpec) -> None:
         "### limits",
         "### server",
         "### session",
+        "### webrtc",
     ]
 
 

@@ -78,7 +78,7 @@ def _patterns() -> Iterator[str]:
 
 
 def test_all_server_events_are_there_and_no_others() -> None:
-    kinds = ("session.", "conversation.", "input_audio_buffer.", "response.")
+    kinds = ("session.", "conversation.", "input_audio_buffer.", "output_audio_buffer.", "response.")
     patterns = {pattern for pattern in _patterns() if pattern.replace("\\", "").startswith(kinds)}
     documented = first_cells("Server event") - {"error"}
     for event in documented:

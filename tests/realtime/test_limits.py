@@ -6,6 +6,7 @@ import base64
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support.protocol import MANUAL, Script, kinds
@@ -157,6 +158,26 @@ def test_binary_frames_are_bounded_like_any_sound() -> None:
     assert event["error"]["code"] == "input_audio_buffer_full"
 
 
+def test_sound_from_a_track_is_bounded_like_any_and_that_is_told_once() -> None:
+    script = Script(MANUAL)
+    frame = np.zeros(480, np.float32)
+    told = [event for _ in range(60) for event in script.take(script.core.sound(frame, 24_000))]
+    assert [event["error"]["code"] for event in told] == ["input_audio_buffer_full"]
+    sound = [command for command in script.commands if isinstance(command, commands.AppendAudio)]
+    assert len(sound) == 50  # one second
+    script.send("input_audio_buffer.clear")
+    assert script.take(script.core.sound(frame, 24_000)) == []
+    assert isinstance(script.commands[-1], commands.AppendAudio)
+
+
+def test_sound_from_a_track_counts_in_its_own_rate() -> None:
+    script = Script(MANUAL)
+    script.take(script.core.sound(np.zeros(16_000 // 20, np.float32), 16_000))
+    assert "only has 50.00ms" in script.send_error("input_audio_buffer.commit")["message"]
+    script.take(script.core.sound(np.zeros(16_000 // 20, np.float32), 16_000))
+    assert script.send("input_audio_buffer.commit")[0]["type"] == "input_audio_buffer.committed"
+
+
 def test_playback_is_cleared_where_the_server_plays() -> None:
     error = Script().send_error("output_audio_buffer.clear", event_id="e")
     assert (error["code"], error["event_id"]) == ("invalid_event", "e")
@@ -165,6 +186,10 @@ def test_playback_is_cleared_where_the_server_plays() -> None:
     script.complete(response_id)
     assert script.send("output_audio_buffer.clear") == []
     assert script.commands[-1] == commands.StopPlayback()
-    [event] = script.take(script.core.heard(script.core.conversation.last_id or "", 500))
+    [event] = script.take(script.core.playback("cleared", response_id))
     assert (event["type"], event["response_id"]) == ("output_audio_buffer.cleared", response_id)
+    item_id = script.core.conversation.last_id or ""
+    [event] = script.take(script.core.heard(item_id, 500.7))
+    assert (event["type"], event["item_id"]) == ("conversation.item.truncated", item_id)
+    assert (event["content_index"], event["audio_end_ms"]) == (0, 500)
     assert script.core.conversation.messages() == (Message("assistant", "One"),)

@@ -26,6 +26,7 @@ from voice_omni.session.outbox import Close, Outbox
 from voice_omni.session.parts import SessionParts
 from voice_omni.session.session import VoiceSession
 from voice_omni.session.silero import SileroModel
+from voice_omni.session.track_speaker import SoundSink
 
 RATE = 24000
 Event = dict[str, Any]
@@ -42,7 +43,7 @@ def quiet(seconds: float, rate: int = RATE) -> Samples:
 
 
 class Talk:
-    """Use as an async context. ``reading`` False is a client that does not read."""
+    """Use as an async context. ``reading`` False is a client that does not read; ``sink``: plays the answers out."""
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class Talk:
         judge: TurnJudge | None = None,
         reading: bool = True,
         include_timings: bool = False,
+        sink: SoundSink | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         options = options or SessionOptions()
@@ -64,7 +66,8 @@ class Talk:
         self.counters = TurnCounters()
         self.clock = loop.time
         self.outbox = Outbox(fence)
-        self.core = RealtimeCore(settings, Facts(voices, client.output_sample_rate, expires_at=3600), ids)
+        facts = Facts(voices, client.output_sample_rate, expires_at=3600, owns_playback=sink is not None)
+        self.core = RealtimeCore(settings, facts, ids)
         detection = settings.audio.input.turn_detection
         self.hearing = Hearing(VoiceActivity(silero), client.input_sample_rate, detection, options)
         self.session = VoiceSession(
@@ -81,6 +84,7 @@ class Talk:
                 counters=self.counters,
                 clock=loop.time,
                 include_timings=include_timings,
+                sink=sink,
             )
         )
         self.reading = asyncio.Event()
@@ -133,10 +137,10 @@ class Talk:
             await self.append(samples[start : start + chunk])
             await asyncio.sleep(chunk / RATE)
 
-    async def until(self, kind: str, count: int = 1, within: float = 60.0) -> Event:
-        """Wait for the ``count``-th event of a kind."""
+    async def until(self, kind: str, count: int = 1, within: float = 60.0, **fields: Any) -> Event:
+        """Wait for the ``count``-th event of a kind with these fields."""
         async with asyncio.timeout(within):
-            while len(found := self.all(kind)) < count:
+            while len(found := [each for each in self.all(kind) if fields.items() <= each.items()]) < count:
                 self._arrived.clear()
                 await self._arrived.wait()
         return found[count - 1]

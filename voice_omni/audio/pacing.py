@@ -39,3 +39,32 @@ class PlayoutClock:
     def clear(self, now: float) -> None:
         """The listener dropped what was left."""
         self._ends = min(self._ends, now)
+
+
+class SlotPacer:
+    """Divides time into slots of one length from a fixed start: one thing is sent in each, or in none.
+
+    Slot ``n`` begins at ``start + n * length``, whenever the one before was really served, so that late wake-ups do not
+    add up. A wake-up that misses no more than ``grace`` slots serves them one after the other: the receiver's jitter
+    buffer holds that much, and a hole would be heard. Of a longer stall the slots are gone, and nothing is sent faster
+    to make up for them.
+    """
+
+    def __init__(self, length: float, start: float, grace: int = 0) -> None:
+        """``length``, ``start``: seconds, on the caller's monotonic clock."""
+        self._length = length
+        self._start = start
+        self._grace = grace
+        self._next = 0
+
+    @property
+    def due(self) -> float:
+        """When the next slot begins."""
+        return self._start + self._next * self._length
+
+    def serve(self, now: float) -> int:
+        """Take the next slot, or the one that ``now`` lies in after a stall; returns how many went by unserved."""
+        current = max(self._next, int((now - self._start) / self._length + 1e-6))
+        skipped = current - self._next if current - self._next > self._grace else 0
+        self._next += skipped + 1
+        return skipped

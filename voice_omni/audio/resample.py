@@ -89,6 +89,14 @@ class StreamResampler:
         if end <= self._produced:
             return np.zeros(0, np.float32)
         taps = 2 * self._half
+        if self._up == 1:
+            # Each output starts `down` samples after the one before: no copies, and a third of the time.
+            first = self._produced * self._down + (1 - self._half - self._start)
+            rows = (end - self._produced, taps)
+            decimated: Samples = np.einsum(
+                "ij,j->i", np.ndarray(rows, np.float32, known, 4 * first, (4 * self._down, 4)), self._bank[0]
+            )
+            return decimated
         clock = np.arange(self._produced, end, dtype=np.int64) * self._down
         first_tap = clock // self._up + (1 - self._half - self._start)
         # Every stretch of `taps` samples as a row, without copying; numpy's own helper for it costs more than the sum.

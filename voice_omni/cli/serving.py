@@ -125,6 +125,7 @@ def _services(
         options=settings.session,
         max_sessions=settings.server.max_sessions,
         access=access,
+        webrtc=settings.webrtc,
     )
 
 

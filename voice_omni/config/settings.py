@@ -12,6 +12,7 @@ from msgspec import Meta
 from voice_omni.pipeline.spec import PipelineSpec, SchedulerKind, StageSpec
 from voice_omni.scheduling.options import Code2WavOptions, OmniOptions, SchedulerOptions, SimpleOptions
 from voice_omni.session.options import SessionOptions
+from voice_omni.transports.webrtc.options import WebRtcOptions
 
 SECRET: Final = "secret"
 """Marks, in a setting's ``Meta.extra``, a value that is never shown."""
@@ -174,6 +175,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     limits: LimitSettings = LimitSettings()
     server: ServerSettings = ServerSettings()
     session: SessionOptions = SessionOptions()
+    webrtc: WebRtcOptions = WebRtcOptions()
 
     def process_of(self, stage: str) -> str:
         """The name of the process in which a stage lives."""

@@ -12,6 +12,7 @@ from typing import Any, Literal, assert_never
 
 import msgspec
 
+from voice_omni.audio.pcm import Samples
 from voice_omni.client.interface import Message
 from voice_omni.proto.errors import ErrorInfo
 from voice_omni.realtime import client_events as client
@@ -31,14 +32,12 @@ from voice_omni.realtime.conversation import Conversation, messages_of
 from voice_omni.realtime.errors import ProtocolError
 from voice_omni.realtime.events import EventWriter, ServerEvent
 from voice_omni.realtime.ids import IdFactory
-from voice_omni.realtime.input_audio import MIN_COMMIT_MS, InputAudio, decode_base64, decode_samples, sample_rate_of
+from voice_omni.realtime.input_audio import MIN_COMMIT_MS, InputAudio, decode_base64, decode_whole, sample_rate_of
 from voice_omni.realtime.items import Item, MessageItem, Part, not_truncatable
 from voice_omni.realtime.response import CancelReason, ResponseSettings
 from voice_omni.realtime.responses import Responses, check_options, settings_for, voice_name
 from voice_omni.realtime.settings import (
     CONTRACT_RATES,
-    AudioFormat,
-    Pcm,
     SemanticVad,
     Session,
     updated,
@@ -150,13 +149,22 @@ class RealtimeCore:
                 return self._cancel_response(event.response_id)
         assert_never(event)
 
-    def _append(self, audio: str | bytes) -> list[Output]:
+    def sound(self, samples: Samples, sample_rate: int) -> list[Output]:
+        """Sound that came on a track of its own, as if it were appended. That the buffer is full is told once."""
+        if self._full:
+            return []
+        self._input.count(len(samples), sample_rate)
+        outputs: list[Output] = [AppendAudio(samples, sample_rate)]
+        return [*outputs, self._error(self._input.too_much(), None)] if self._full else outputs
+
+    @property
+    def _full(self) -> bool:
         by_hand = self.session.audio.input.turn_detection is None
-        if by_hand and self._input.uncommitted_ms >= self._facts.max_buffer_ms:
-            raise ProtocolError(
-                "input_audio_buffer_full",
-                f"The input audio buffer holds {self._input.uncommitted_ms:.0f}ms of audio. Commit or clear it.",
-            )
+        return by_hand and self._input.uncommitted_ms >= self._facts.max_buffer_ms
+
+    def _append(self, audio: str | bytes) -> list[Output]:
+        if self._full:
+            raise self._input.too_much()
         samples = self._input.append(audio) if isinstance(audio, str) else self._input.append_bytes(audio)
         return [AppendAudio(samples, sample_rate_of(self._input.format))] if len(samples) else []
 
@@ -189,9 +197,7 @@ class RealtimeCore:
     def _create_item(self, event: client.ItemCreate) -> list[Output]:
         item, audio = parse_item(event.item, self._ids, images=self._facts.images)
         audio_format = self.session.audio.input.format
-        samples = (
-            decode_samples(_whole(decode_base64(audio, "item.content"), audio_format), audio_format) if audio else None
-        )
+        samples = decode_whole(decode_base64(audio, "item.content"), audio_format) if audio else None
         previous = self.conversation.insert(item, event.previous_item_id)
         outputs = self._added(item, previous)
         if samples is not None:
@@ -351,13 +357,17 @@ class RealtimeCore:
         return [*events, CancelReply(response_id)] if events else []
 
     def heard(self, item_id: str, played_ms: float) -> list[ServerEvent]:
-        """An answer's playback stopped there, by the server's own reckoning; a client's truncation knows better."""
+        """An answer's playback stopped there. Who plays it out knows: a client tells by truncating, and is told so."""
         item = self.conversation.find(item_id)
-        if not isinstance(item, MessageItem):
+        if not isinstance(item, MessageItem) or item.alignment is None:
             return []
-        if not item.truncated:
-            item.heard_ms = played_ms
-        return self.playback("cleared", item.response_id) if item.response_id is not None else []
+        if not self._facts.owns_playback:
+            item.heard_ms = item.heard_ms if item.truncated else played_ms
+            return []
+        end_ms = int(min(played_ms, item.alignment.duration_ms))
+        item.truncate(end_ms)
+        place = {"item_id": item_id, "content_index": 0, "audio_end_ms": end_ms}
+        return [self._write("conversation.item.truncated", **place)]
 
     def playback(self, what: Literal["started", "stopped", "cleared"], response_id: str) -> list[ServerEvent]:
         """What became of a response's sound; told where the server plays it out."""
@@ -387,7 +397,3 @@ class RealtimeCore:
         kind = "realtime.transcription_session" if self.transcribes_only else "realtime.session"
         settings: dict[str, Any] = shown(self.session) if self.transcribes_only else msgspec.to_builtins(self.session)
         return {**settings, "object": kind, "id": self.id, "expires_at": self._facts.expires_at}
-
-
-def _whole(data: bytes, audio_format: AudioFormat) -> bytes:
-    return data[: len(data) - len(data) % 2] if isinstance(audio_format, Pcm) else data

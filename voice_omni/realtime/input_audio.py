@@ -36,13 +36,18 @@ def decode_samples(data: bytes, audio_format: AudioFormat) -> Samples:
     return decode_g711(data, "alaw" if isinstance(audio_format, Pcma) else "mulaw")
 
 
+def decode_whole(data: bytes, audio_format: AudioFormat) -> Samples:
+    """As :func:`decode_samples`; half a sample at the end is dropped."""
+    return decode_samples(data[: len(data) - len(data) % 2] if isinstance(audio_format, Pcm) else data, audio_format)
+
+
 class InputAudio:
     """Turns appended bytes into samples, whatever their cuts, and knows how many have not been committed."""
 
     def __init__(self, audio_format: AudioFormat) -> None:
         self.format = audio_format
         self._aligner = SampleAligner(2 if isinstance(audio_format, Pcm) else 1)
-        self._uncommitted = 0
+        self._uncommitted = 0.0
 
     def append(self, audio: str) -> Samples:
         """Base64. Raises :class:`ProtocolError` ``invalid_value`` and takes nothing."""
@@ -56,14 +61,23 @@ class InputAudio:
         self._uncommitted += len(samples)
         return samples
 
+    def count(self, samples: int, sample_rate: int) -> None:
+        """Sound came that needs no decoding; ``sample_rate``: Hz."""
+        self._uncommitted += samples * sample_rate_of(self.format) / sample_rate
+
     @property
     def uncommitted_ms(self) -> float:
         return self._uncommitted * 1000 / sample_rate_of(self.format)
 
+    def too_much(self) -> ProtocolError:
+        """What whoever sends more is told."""
+        message = f"The input audio buffer holds {self.uncommitted_ms:.0f}ms of audio. Commit or clear it."
+        return ProtocolError("input_audio_buffer_full", message)
+
     def committed(self) -> None:
         """The sound so far is a turn; half a sample that has arrived belongs to the next one."""
-        self._uncommitted = 0
+        self._uncommitted = 0.0
 
     def clear(self) -> None:
-        self._uncommitted = 0
+        self._uncommitted = 0.0
         self._aligner.reset()

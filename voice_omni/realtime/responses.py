@@ -87,9 +87,12 @@ class Responses:
     def speak(
         self, response_id: str, data: bytes, samples: int, marks: tuple[tuple[int, str], ...]
     ) -> list[ServerEvent]:
-        """Sound of the answer; ``data`` is in its output format, ``samples`` and ``marks`` count the source's."""
+        """Sound of the answer; ``data`` is in its output format, ``samples`` and ``marks`` count the source's.
+
+        ``data`` is empty where the client is not sent any.
+        """
         response = self._open.get(response_id)
-        self.spoke = self.spoke or (response is not None and bool(data))
+        self.spoke = self.spoke or (response is not None and bool(data or samples))
         return response.speak(data, samples, marks) if response else []
 
     def complete(

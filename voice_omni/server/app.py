@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
-from voice_omni.server import client_secrets, health, models, realtime
+from voice_omni.server import calls, client_secrets, health, models, realtime
 from voice_omni.server.auth import Guard
 from voice_omni.server.auth_logging import keep_keys_out_of_logs
 from voice_omni.server.auth_middleware import AuthMiddleware
@@ -23,21 +23,24 @@ _CORS_MAX_AGE_S = 600
 
 
 def create_app(services: Services) -> Starlette:
-    """An ASGI application. Sessions that are open when it shuts down are asked to leave."""
+    """An ASGI application. Sessions that are open when it shuts down are asked to leave, calls are ended."""
     keep_keys_out_of_logs()
     sessions = Sessions(services)
+    lines = calls.Calls(services, sessions)
     secrets = ClientSecrets(services.wall_clock, limit=MAX_SECRETS)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
         sessions.drain()
+        await lines.close()
 
     app = Starlette(
         routes=[
             *realtime.routes(services, sessions),
+            *calls.routes(lines, sessions),
             *client_secrets.routes(sessions, secrets),
-            *health.routes(services, sessions),
+            *health.routes(services, sessions, lines),
             *models.routes(services),
         ],
         middleware=[

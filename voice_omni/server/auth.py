@@ -17,7 +17,7 @@ KEY_SUBPROTOCOL: Final = "openai-insecure-api-key."
 """Browsers cannot set headers on a WebSocket, so they offer their key as a subprotocol that begins like this."""
 PUBLIC: Final = frozenset({"/health"})
 """Open to everybody. What is shown there to somebody without a key is up to the route."""
-EPHEMERAL: Final = frozenset({"/v1/realtime", "/v1/realtime/calls"})
+EPHEMERAL: Final = frozenset({"/v1/realtime", "/v1/realtime/calls", "/v1/realtime/ice_servers"})
 """All that an ephemeral key opens: it may talk, not look around or make more keys."""
 
 

@@ -9,12 +9,13 @@ from starlette.routing import BaseRoute, Route
 
 from voice_omni import __version__
 from voice_omni.server.auth_middleware import caller_of
+from voice_omni.server.calls import Calls
 from voice_omni.server.services import Services
 from voice_omni.server.sessions import Sessions
 from voice_omni.session.options import described
 
 
-def routes(services: Services, sessions: Sessions) -> list[BaseRoute]:
+def routes(services: Services, sessions: Sessions, calls: Calls) -> list[BaseRoute]:
     async def health(request: Request) -> JSONResponse:
         """503 until every stage is ready, and while one is being restarted.
 
@@ -30,6 +31,7 @@ def routes(services: Services, sessions: Sessions) -> list[BaseRoute]:
             "version": __version__,
             "model": services.model.name,
             "sessions": {"current": len(sessions), "max": services.max_sessions},
+            **calls.health(),
             "semantic_vad": services.judge is not None,
             "turns": msgspec.to_builtins(services.counters),
             "pipeline": pipeline,

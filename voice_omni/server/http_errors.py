@@ -18,7 +18,12 @@ MAX_BODY_BYTES: Final = 256 * 1024
 
 T = TypeVar("T")
 
-_CODES: Final[Mapping[int, str]] = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
+_CODES: Final[Mapping[int, str]] = {
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "request_too_large",
+    415: "unsupported_content_type",
+}
 _STATUS: Final[Mapping[str, int]] = {"rate_limit_exceeded": 429, "overloaded": 503}
 
 
@@ -75,22 +80,29 @@ async def read_json(request: Request, kind: type[T]) -> T:
 
     Raises :class:`ProtocolError` (``invalid_json`` and what is wrong with one field) and ``HTTPException`` 413.
     """
+    return decode_json(await read_body(request, MAX_BODY_BYTES) or b"{}", kind)
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    """Raises ``HTTPException`` 413 as soon as more than ``most`` bytes have come."""
     body = bytearray()
     try:
         async for chunk in request.stream():
             body += chunk
-            if len(body) > MAX_BODY_BYTES:
-                raise HTTPException(413, f"The body is larger than {MAX_BODY_BYTES // 1024} KiB.")
+            if len(body) > most:
+                raise HTTPException(413, f"The body is larger than {most // 1024} KiB.")
     except ClientDisconnect:
         raise HTTPException(400, "The body ended early.") from None
-    return decode_json(bytes(body) or b"{}", kind)
+    return bytes(body)
 
 
-def decode_json(data: bytes, kind: type[T]) -> T:
-    """Raises :class:`ProtocolError`: ``invalid_json`` and what is wrong with one field."""
+def decode_json(data: bytes, kind: type[T], param: str = "") -> T:
+    """``param``: what the data is the value of; empty for a body. Raises :class:`ProtocolError`: ``invalid_json`` and
+    what is wrong with one field."""
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
-        raise from_validation(error) from None
+        raise from_validation(error, param) from None
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        raise ProtocolError("invalid_json", "The body is not valid JSON.") from None
+        what = f"'{param}'" if param else "The body"
+        raise ProtocolError("invalid_json", f"{what} is not valid JSON.", param or None) from None

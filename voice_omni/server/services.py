@@ -14,6 +14,7 @@ from voice_omni.session.counters import TurnCounters
 from voice_omni.session.judge import TurnJudge
 from voice_omni.session.options import SessionOptions
 from voice_omni.session.silero import SileroModel
+from voice_omni.transports.webrtc.options import WebRtcOptions
 
 HealthSource = Callable[[], Mapping[str, Any]]
 """The pipeline's state, ready to be encoded as JSON. Its ``ready`` says whether every stage can work."""
@@ -49,6 +50,7 @@ class Services:
     judge: TurnJudge | None = None
     counters: TurnCounters = field(default_factory=TurnCounters)
     access: Access = field(default_factory=Access)
+    webrtc: WebRtcOptions = field(default_factory=WebRtcOptions)
     ids: IdFactory = random_id
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time

@@ -22,6 +22,7 @@ from voice_omni.session.hearing import Hearing
 from voice_omni.session.outbox import Close, Outbox
 from voice_omni.session.parts import SessionParts
 from voice_omni.session.session import VoiceSession
+from voice_omni.session.track_speaker import SoundSink
 
 OPENAI_VOICES: Final = frozenset(
     {"alloy", "ash", "ballad", "cedar", "coral", "echo", "marin", "sage", "shimmer", "verse"}
@@ -42,12 +43,12 @@ class Sessions:
 
     @contextmanager
     def admit(
-        self, settings: Session | None = None, connection: Connection = PLAIN
+        self, settings: Session | None = None, connection: Connection = PLAIN, sink: SoundSink | None = None
     ) -> Iterator[tuple[VoiceSession, Outbox]]:
         """A session, counted until the context is left. Raises :class:`OmniError` ``overloaded``.
 
         ``settings``: with which it begins; None for those of the server. ``connection``: what its client asked for when
-        it connected.
+        it connected. ``sink``: plays the answers' sound out; None if the client does.
         """
         services = self._services
         if self._draining:
@@ -63,7 +64,7 @@ class Sessions:
             settings = transcribing(settings)
         dialect = Dialect(beta=connection.beta)
         outbox = Outbox(fence, dialect.outgoing, binary=connection.binary_audio)
-        session = self._assemble(settings, connection, fence, outbox, dialect)
+        session = self._assemble(settings, connection, fence, outbox, dialect, sink)
         self._outboxes.add(outbox)
         try:
             yield session, outbox
@@ -76,13 +77,15 @@ class Sessions:
         for outbox in self._outboxes:
             outbox.close(Close(1001, "the server is going away"))
 
-    def effective(self, patch: Mapping[str, Any], connection: Connection = PLAIN) -> tuple[Session, dict[str, Any]]:
+    def effective(
+        self, patch: Mapping[str, Any], connection: Connection = PLAIN, settings: Session | None = None
+    ) -> tuple[Session, dict[str, Any]]:
         """The settings of a session that begins with ``patch``, and as its client would be shown them.
 
         ``connection``: says in which dialect the patch is. Whether the session transcribes only is said by either of
-        the two. Raises :class:`ProtocolError`.
+        the two. ``settings``: over which the patch comes; None for those of the server. Raises :class:`ProtocolError`.
         """
-        initial = self._initial()
+        initial = settings or self._initial()
         if connection.transcription or patch.get("type") == "transcription":
             initial = transcribing(initial)
         core = RealtimeCore(initial, self._facts(connection), self._services.ids)
@@ -100,7 +103,7 @@ class Sessions:
     def _initial(self) -> Session:
         return self._services.options.initial_session(self._services.model.name, self._services.model.voices[0])
 
-    def _facts(self, connection: Connection = PLAIN) -> Facts:
+    def _facts(self, connection: Connection = PLAIN, *, owns_playback: bool = False) -> Facts:
         services, options = self._services, self._services.options
         return Facts(
             voices=OPENAI_VOICES.union(services.model.voices),
@@ -108,19 +111,26 @@ class Sessions:
             expires_at=int(services.wall_clock()) + options.max_duration_s,
             max_buffer_ms=options.max_buffer_ms,
             images=services.model.images,
+            owns_playback=owns_playback,
             semantic_vad=services.judge is not None,
             pcm_rates=EXTENDED_RATES if connection.pcm_rates else CONTRACT_RATES,
             binary_audio=connection.binary_audio,
         )
 
     def _assemble(
-        self, settings: Session, connection: Connection, fence: EpochFence, outbox: Outbox, dialect: Dialect
+        self,
+        settings: Session,
+        connection: Connection,
+        fence: EpochFence,
+        outbox: Outbox,
+        dialect: Dialect,
+        sink: SoundSink | None,
     ) -> VoiceSession:
         services, options = self._services, self._services.options
         detection = settings.audio.input.turn_detection
         parts = SessionParts(
             client=services.client,
-            core=RealtimeCore(settings, self._facts(connection), services.ids),
+            core=RealtimeCore(settings, self._facts(connection, owns_playback=sink is not None), services.ids),
             hearing=Hearing(VoiceActivity(services.silero), services.client.input_sample_rate, detection, options),
             fence=fence,
             outbox=outbox,
@@ -132,5 +142,6 @@ class Sessions:
             counters=services.counters,
             clock=services.clock,
             include_timings=connection.timings,
+            sink=sink,
         )
         return VoiceSession(parts)

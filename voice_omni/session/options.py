@@ -110,6 +110,10 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         int,
         _meta("ms", "sound sent ahead of its playback; bridges network stalls, bounds what a barge-in wastes", ge=100),
     ] = 4000
+    track_lead_ms: Annotated[
+        int,
+        _meta("ms", "of that, given to a media track (WebRTC) ahead: outlasts busy moments, plays on when held", ge=60),
+    ] = 300
     delta_ms: Annotated[int, _meta("ms", "longest piece of sound in one event: what one late send can leak", ge=10)] = (
         200
     )

@@ -22,10 +22,11 @@ FULL_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The end of a session, as WebSocket close code and reason."""
+    """The end of a session, as WebSocket close code and reason. ``told``: an event has said so already."""
 
     code: int
     reason: str
+    told: bool = False
 
 
 @dataclass(frozen=True, slots=True)

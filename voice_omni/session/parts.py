@@ -16,6 +16,7 @@ from voice_omni.session.hearing import Hearing
 from voice_omni.session.judge import TurnJudge
 from voice_omni.session.options import SessionOptions
 from voice_omni.session.outbox import Outbox
+from voice_omni.session.track_speaker import SoundSink
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class SessionParts:
     """Everything that a session does not make for itself.
 
     ``dialect``: the client's, into which the outbox translates. ``voices``: the pipeline's own. ``judge``: of complete
-    turns, for ``semantic_vad``. ``clock``: monotonic seconds.
+    turns, for ``semantic_vad``. ``clock``: monotonic seconds. ``sink``: of a transport that plays the answers' sound
+    out itself; None if the client is sent it.
     """
 
     client: VoiceClient
@@ -39,3 +41,4 @@ class SessionParts:
     counters: TurnCounters = field(default_factory=TurnCounters)
     clock: Callable[[], float] = time.monotonic
     include_timings: bool = False
+    sink: SoundSink | None = None

@@ -27,7 +27,7 @@ from voice_omni.session.parts import SessionParts
 from voice_omni.session.preparation import Preparation
 from voice_omni.session.reply_run import ReplyRun
 from voice_omni.session.silero import RATE
-from voice_omni.session.speaker import Speaker
+from voice_omni.session.speakers import speaker_of
 from voice_omni.session.timers import Timers
 from voice_omni.session.turn import Contest, Moments, Turn
 from voice_omni.session.turn_detection import Paused, Resumed, Stopped
@@ -57,9 +57,7 @@ class VoiceSession:
             parts.core.id,
         )
         self._preparation = Preparation(parts.client, parts.core, parts.voices, self)
-        self._speaker = Speaker(
-            parts.core.responses, parts.outbox, parts.options, parts.client.output_sample_rate, parts.clock
-        )
+        self._speaker = speaker_of(parts)
         self._answers = Answers(
             parts.core,
             parts.outbox,
@@ -91,7 +89,14 @@ class VoiceSession:
 
     async def receive(self, message: str | bytes) -> None:
         """One frame from the client, as it came. Frames must be handed over one after the other."""
-        for output in self._core.receive(self._dialect.incoming(message)):
+        await self._take(self._core.receive(self._dialect.incoming(message)))
+
+    async def listen(self, samples: Samples, sample_rate: int) -> None:
+        """float32 ``[samples]`` that came on a track of their own: one more frame."""
+        await self._take(self._core.sound(samples, sample_rate))
+
+    async def _take(self, outputs: Iterable[commands.Output]) -> None:
+        for output in outputs:
             if isinstance(output, commands.AppendAudio):
                 await self._ear.listen(output.samples, output.sample_rate)
             else:
@@ -389,7 +394,7 @@ class VoiceSession:
     def _expire(self) -> None:
         minutes = self._options.max_duration_s // 60
         self._do(self._core.server_error("session_expired", f"The session has lasted {minutes} minutes, its maximum."))
-        self._outbox.close(Close(1001, "session expired"))
+        self._outbox.close(Close(1001, "session expired", told=True))
 
 
 def _ms(position: int) -> int:

@@ -1,9 +1,10 @@
-"""Sends answers at the pace at which they are played, and knows how much of each was heard."""
+"""An answer's way to the listener, at the pace at which it is played, and how much of it was heard."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from voice_omni.audio.pacing import PlayoutClock
 from voice_omni.client.interface import AudioDelta
@@ -15,8 +16,51 @@ from voice_omni.session.options import SessionOptions
 from voice_omni.session.outbox import Outbox
 
 
-class Speaker:
-    """One session's voice.
+class Speaker(Protocol):
+    """One session's voice."""
+
+    @property
+    def playing(self) -> bool: ...
+
+    @property
+    def remaining(self) -> float:
+        """Seconds of sound that are still to be played."""
+        ...
+
+    @property
+    def first_sound(self) -> float | None:
+        """When the session's first sound was sent."""
+        ...
+
+    def audible(self, since: float) -> set[str]:
+        """The items of which something is being played, or was after ``since``."""
+        ...
+
+    def hold(self) -> None:
+        """Send no more for the moment; what has been sent plays on."""
+        ...
+
+    def release(self) -> None: ...
+
+    async def speak(self, response: Response, delta: AudioDelta, epoch: int | None) -> None:
+        """Send ``delta``, waiting as long as there is no need of it yet."""
+        ...
+
+    def finish(self, response: Response, epoch: int | None) -> None:
+        """The answer is over, and its sound complete."""
+        ...
+
+    def forget(self, response_id: str) -> None:
+        """No more sound of the answer will come."""
+        ...
+
+    def silence(self) -> dict[str, float]:
+        """Playback stops now. Returns the milliseconds heard of each item that was cut short."""
+        ...
+
+
+class EventSpeaker:
+    """Sends sound as events, to a client that plays it out.
 
     A client's playback cannot be seen from here. It is taken to play without a break what it was sent, so much ahead
     of it as ``max_lead_ms`` is sent and no more; what is not sent stays in the pipeline, which waits.
@@ -42,7 +86,6 @@ class Speaker:
         self._free = asyncio.Event()
         self._free.set()
         self.first_sound: float | None = None
-        """When the session's first sound was sent."""
 
     @property
     def playing(self) -> bool:
@@ -50,29 +93,26 @@ class Speaker:
 
     @property
     def remaining(self) -> float:
-        """Seconds of sound that were sent and not yet played."""
         return self._playout.remaining(self._clock())
 
     def audible(self, since: float) -> set[str]:
-        """The items of which something is being played, or was after ``since``."""
         return self._ledger.audible(since, self._clock())
 
     def hold(self) -> None:
-        """Send no more for the moment; what has been sent plays on."""
         self._free.clear()
 
     def release(self) -> None:
         self._free.set()
 
     async def speak(self, response: Response, delta: AudioDelta, epoch: int | None) -> None:
-        """Send ``delta``, waiting as long as the client is ahead of its playback or slow to read."""
+        """Waits as long as the client is ahead of its playback or slow to read."""
         for piece in split(delta, self._longest):
             await self._turn_to_send()
             encoder = self._encoders.setdefault(response.id, SpeechEncoder(self._rate, response.settings.output_format))
             self._send(response, encoder.push(piece.samples), len(piece.samples), piece.marks, epoch)
 
     def finish(self, response: Response, epoch: int | None) -> None:
-        """Send what the resampler held back of an answer that is over."""
+        """What the resampler held back is still to be sent."""
         encoder = self._encoders.pop(response.id, None)
         if encoder is not None and (rest := encoder.flush()):
             self._send(response, rest, 0, (), epoch)
@@ -81,7 +121,6 @@ class Speaker:
         self._encoders.pop(response_id, None)
 
     def silence(self) -> dict[str, float]:
-        """Playback stops now. Returns the milliseconds heard of each item that was cut short."""
         now = self._clock()
         self._playout.clear(now)
         return self._ledger.cut(now)
