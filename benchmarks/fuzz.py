@@ -4,7 +4,8 @@
 
 Nine tenths go to sessions in this process, in virtual time, each message judged: at most one error, with its id, and
 nothing changed by what was refused; a session beside them must not notice, and nothing may be left of one that ended.
-One tenth goes over a real socket, with forbidden frames and malformed HTTP requests beside it.
+One tenth goes over a real socket, with forbidden frames and malformed HTTP requests beside it. Sessions take turns in
+connecting: in both dialects, for a conversation or a transcription, as a browser does, with and without binary sound.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections import Counter
 from benchmarks.machine import describe
 from tests.fuzz.mutations import wrong_types
 from tests.fuzz.session import Tally, Witness, fuzz_session, judge_all, misbehaving
+from tests.fuzz.variants import VARIANTS
 from tests.fuzz.wire import FRAMES, REQUESTS, fuzz_connection, fuzz_frames, fuzz_http
 from tests.support.caller import eventually, services
 from tests.support.scripted import ScriptedClient
@@ -60,11 +62,13 @@ async def in_process(messages: int, seed: int, silero: SileroModel, tally: Tally
     memory = []
     rng = random.Random(seed)
     client = misbehaving(rng)
+    names = list(VARIANTS)
     sessions = max(1, messages // PER_SESSION)
     async with Talk(client, silero, SessionOptions(max_duration_s=10**9)) as beside:
         witness = Witness(beside)
         for number in range(sessions):
-            await fuzz_session(client, silero, PER_SESSION, rng, tally)
+            variant = names[number % len(names)]
+            await fuzz_session(client, silero, PER_SESSION, rng, tally, VARIANTS[variant].connection)
             await witness.turn()
             if (number + 1) % max(1, sessions // 10) == 0:
                 memory.append(resident_mb())
@@ -75,9 +79,10 @@ async def over_the_wire(messages: int, seed: int, silero: SileroModel, tally: Ta
     rng = random.Random(seed)
     client = misbehaving(rng)
     app = create_app(services(client, silero))
+    variants = list(VARIANTS.values())
     async with serving(app) as address:
-        for _ in range(max(1, messages // PER_CONNECTION)):
-            await fuzz_connection(address, PER_CONNECTION, rng, tally)
+        for number in range(max(1, messages // PER_CONNECTION)):
+            await fuzz_connection(address, PER_CONNECTION, rng, tally, variants[number % len(variants)])
             for _, make in FRAMES.values():
                 await fuzz_frames(address, make(rng), hostile)
             for make in REQUESTS:

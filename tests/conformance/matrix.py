@@ -1,7 +1,11 @@
-"""``python -m tests.conformance.matrix``: run every client and write the matrix into the documentation."""
+"""``python -m tests.conformance.matrix``: run every client and write the matrix into the documentation.
+
+With ``--starter``, let every client talk with the starter pipeline instead, and print what came of it.
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
 import tempfile
@@ -23,6 +27,8 @@ just those. It drives a real server in a process of its own, whose pipeline answ
 what it shows its own user: its events, objects and errors. The person's turns are recordings.
 
 The table is written by `python -m tests.conformance.matrix`; the tests check that it is true.
+With `--starter` the same clients hold a spoken and a typed turn with the starter pipeline's models, which must
+understand and answer something.
 """
 
 _STEPS: Final = """\
@@ -61,13 +67,22 @@ def claimed() -> list[tuple[str, str]]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description="what stock clients can do with this server")
+    parser.add_argument("--starter", action="store_true", help="talk with real models, and write no document")
+    starter = parser.parse_args().starter
     with tempfile.TemporaryDirectory() as scratch:
-        outcomes = asyncio.run(run_all(prepare(), Path(scratch)))
-    DOCUMENT.write_text(render(outcomes))
+        outcomes = asyncio.run(run_all(prepare(), Path(scratch), "starter" if starter else "scripted"))
+    if starter:
+        for name, outcome in outcomes.items():
+            done = [STEPS[step] for step, error in outcome.items() if error is None]
+            sys.stdout.write(f"{name}: {', '.join(done)}\n")
+    else:
+        DOCUMENT.write_text(render(outcomes))
     for name, outcome in outcomes.items():
         for step, error in outcome.items():
             if error is not None:
                 sys.stderr.write(f"{name}: {STEPS[step]}: {error}\n")
+    raise SystemExit(any(error is not None for outcome in outcomes.values() for error in outcome.values()))
 
 
 if __name__ == "__main__":

@@ -53,6 +53,22 @@ _SESSION = {
 _USER = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Typed."}]}
 _FULL = {**_USER, "id": "ITEM", "object": "realtime.item", "status": "completed"}
 
+_FLAT_SESSION = {
+    "modalities": ["text", "audio"],
+    "instructions": "Be brief.",
+    "voice": "default",
+    "input_audio_format": "g711_ulaw",
+    "output_audio_format": "pcm16",
+    "input_audio_transcription": {"model": "any"},
+    "input_audio_noise_reduction": {"type": "far_field"},
+    "turn_detection": {"type": "server_vad", "threshold": 0.5, "create_response": True},
+    "tools": [_TOOL],
+    "tool_choice": {"type": "function", "function": {"name": "get_weather"}},
+    "temperature": 0.7,
+    "max_response_output_tokens": "inf",
+}
+_TRUNCATION = {"type": "retention_ratio", "retention_ratio": 0.5, "token_limits": {"post_instructions": 50}}
+
 EVENTS: tuple[Json, ...] = (
     {"type": "session.update", "session": _SESSION},
     {"type": "session.update", "session": {"audio": {"input": {"turn_detection": None}}}},
@@ -63,6 +79,9 @@ EVENTS: tuple[Json, ...] = (
     {"type": "session.update", "session": {"output_modalities": ["text"], "max_output_tokens": 10}},
     {"type": "session.update", "session": {"tools": [_TOOL], "tool_choice": "required"}},
     {"type": "session.update", "session": {"modalities": ["text", "audio"], "input_audio_format": "pcm16"}},
+    {"type": "session.update", "session": _FLAT_SESSION},
+    {"type": "transcription_session.update", "session": {"input_audio_transcription": {"model": "any"}}},
+    {"type": "session.update", "session": {"truncation": _TRUNCATION, "parallel_tool_calls": False}},
     {"type": "input_audio_buffer.append", "audio": "AUDIO"},
     {"type": "input_audio_buffer.commit"},
     {"type": "input_audio_buffer.clear"},
@@ -119,6 +138,17 @@ EVENTS: tuple[Json, ...] = (
     },
     {"type": "response.create", "response": {"conversation": "none", "input": [], "output_modalities": ["text"]}},
     {"type": "response.create", "response": {"output_modalities": ["text"]}},
+    {
+        "type": "response.create",
+        "response": {
+            "conversation": "none",
+            "modalities": ["audio", "text"],
+            "input": [{"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Said."}]}],
+            "temperature": 0.9,
+            "max_response_output_tokens": 100,
+            "output_audio_format": "g711_alaw",
+        },
+    },
     {"type": "response.cancel"},
     {"type": "response.cancel", "response_id": "RESPONSE"},
 )

@@ -105,14 +105,16 @@ _NONSENSE: tuple[Callable[[random.Random], str], ...] = (
 class Fuzzer:
     """Makes messages for one session. The same seed and the same ids seen make the same messages."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, *, binary_audio: bool = False) -> None:
+        """``binary_audio``: binary frames are sound, and not bad."""
         self._rng = rng
+        self._binary_audio = binary_audio
         self.items: list[str] = []
         self.responses: list[str] = []
 
     def saw(self, event: Json) -> None:
         """A server event has arrived: its ids can be used from now on."""
-        if event["type"] == "conversation.item.added":
+        if event["type"] in ("conversation.item.added", "conversation.item.created"):
             self.items.append(event["item"]["id"])
         elif event["type"] == "response.created":
             self.responses.append(event["response"]["id"])
@@ -121,7 +123,7 @@ class Fuzzer:
         rng = self._rng
         kind = rng.choices(KINDS, weights=(30, 25, 15, 12, 13, 5))[0]
         if kind == "binary":
-            return Message(kind, rng.randbytes(rng.choice((0, 1, 2, 100, 10_000))), bad=True)
+            return Message(kind, rng.randbytes(rng.choice((0, 1, 2, 100, 10_000))), bad=not self._binary_audio)
         if kind == "nonsense":
             return Message(kind, rng.choice(_NONSENSE)(rng), bad=True)
         event = filled(rng.choice(EVENTS), rng, self.items, self.responses)

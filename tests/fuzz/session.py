@@ -17,6 +17,7 @@ from tests.support.scripted import Script, ScriptedClient
 from tests.support.talk import Event, Talk
 from voice_omni.client.interface import GenerateRequest
 from voice_omni.proto.errors import OmniError
+from voice_omni.realtime.connection import PLAIN, Connection
 from voice_omni.session.options import SessionOptions
 from voice_omni.session.silero import SileroModel
 
@@ -85,12 +86,17 @@ class Witness:
 
 
 async def fuzz_session(
-    client: ScriptedClient, silero: SileroModel, messages: int, rng: random.Random, tally: Tally
+    client: ScriptedClient,
+    silero: SileroModel,
+    messages: int,
+    rng: random.Random,
+    tally: Tally,
+    connection: Connection = PLAIN,
 ) -> None:
     """One session that is sent ``messages`` of them and then left. Raises ``AssertionError``, with the message."""
     others = asyncio.all_tasks()
-    talk = Talk(client, silero, _OPTIONS)
-    fuzzer = Fuzzer(rng)
+    talk = Talk(client, silero, _OPTIONS, connection=connection)
+    fuzzer = Fuzzer(rng, binary_audio=connection.binary_audio)
     seen = 0
     async with talk:
         for _ in range(messages):

@@ -10,6 +10,7 @@ from websockets.asyncio.client import connect
 
 from tests.fuzz.mutations import KINDS
 from tests.fuzz.session import Tally, misbehaving
+from tests.fuzz.variants import VARIANTS
 from tests.fuzz.wire import FRAMES, REQUESTS, fuzz_connection, fuzz_frames, fuzz_http
 from tests.support.caller import Caller, eventually, services
 from tests.support.scripted import ScriptedClient
@@ -36,8 +37,8 @@ async def test_random_messages(silero: SileroModel, caplog: pytest.LogCaptureFix
     app = create_app(services(client, silero))
     tally = Tally()
     async with serving(app) as address:
-        for _ in range(4):
-            await fuzz_connection(address, 100, rng, tally)
+        for variant in VARIANTS.values():
+            await fuzz_connection(address, 60, rng, tally, variant)
         await _healthy(address)
         await eventually(lambda: len(app.state.sessions) == 0 and client.alive == [])
     _no_faults(caplog)

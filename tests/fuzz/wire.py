@@ -12,23 +12,33 @@ from collections.abc import Callable, Mapping
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Opcode
+from websockets.typing import Subprotocol
 
 from tests.fuzz.mutations import Fuzzer
 from tests.fuzz.session import Tally
+from tests.fuzz.variants import VARIANTS, Variant
 
 _PATIENCE_S = 20.0
 
 
-async def fuzz_connection(address: str, messages: int, rng: random.Random, tally: Tally) -> None:
+async def fuzz_connection(
+    address: str, messages: int, rng: random.Random, tally: Tally, variant: Variant = VARIANTS["plain"]
+) -> None:
     """One client that sends ``messages`` of them while it reads; then the session still answers, or it was closed
     with a code that says why."""
-    fuzzer = Fuzzer(rng)
-    async with connect(f"ws://{address}/v1/realtime?model=any", max_size=None) as connection:
+    fuzzer = Fuzzer(rng, binary_audio=variant.connection.binary_audio)
+    async with connect(
+        f"ws://{address}/v1/realtime?model=any&{variant.query}",
+        additional_headers=variant.headers,
+        subprotocols=[Subprotocol(name) for name in variant.subprotocols] or None,
+        max_size=None,
+    ) as connection:
+        assert connection.subprotocol == ("realtime" if variant.subprotocols else None)
         alive = asyncio.Event()
 
         async def read() -> None:
             async for frame in connection:
-                event = json.loads(frame)
+                event = json.loads(frame if isinstance(frame, str) else frame.partition(b"\n")[0])
                 fuzzer.saw(event)
                 tally.responses += event["type"] == "response.created"
                 if event["type"] == "error":

@@ -410,7 +410,6 @@ def test_items_go_where_the_client_puts_them() -> None:
     [
         ({"item": _message("x", id="there")}, "item_already_exists", "item.id"),
         ({"item": _message("x"), "previous_item_id": "gone"}, "item_not_found", "previous_item_id"),
-        ({"item": {"type": "message", "role": "user", "content": []}}, "invalid_value", "item.content"),
         ({"item": {"type": "message", "role": "user"}}, "missing_required_parameter", "item.content"),
         (
             {"item": {"type": "message", "role": "system", "content": [{"type": "output_text", "text": "x"}]}},
@@ -437,6 +436,14 @@ def test_faulty_items_are_refused_and_leave_no_trace(fields: dict[str, Any], cod
     error = script.send_error("conversation.item.create", **fields)
     assert (error["code"], error["param"]) == (code, param)
     assert [message.content for message in script.core.conversation.messages()] == ["y"]
+
+
+def test_a_message_may_be_empty_and_says_nothing() -> None:
+    """Clients put back what they were shown, and a message is shown without content when it begins."""
+    script = Script()
+    [added, _] = script.send("conversation.item.create", item={"type": "message", "role": "assistant", "content": []})
+    assert added["item"]["content"] == []
+    assert script.core.conversation.messages() == ()
 
 
 def test_a_clients_item_may_hold_sound() -> None:
@@ -471,11 +478,63 @@ def test_truncation_takes_the_unheard_words_out_of_the_item_and_of_history() -> 
     assert retrieved["item"]["content"][0]["transcript"] == "One two"
 
 
-def test_an_answer_of_which_nothing_was_heard_is_not_part_of_history() -> None:
+def test_a_response_cancelled_before_any_sound_of_its_words_leaves_no_item() -> None:
     script = Script()
+    script.message("Hello?", id="a")
+    script.send("response.create")
+    response_id = script.response_id
+    script.take(script.core.responses.say(response_id, "Never heard"))
+    events = script.send("response.cancel")
+    assert kinds(events[-4:]) == [
+        "response.output_item.done",
+        "conversation.item.done",
+        "conversation.item.deleted",
+        "response.done",
+    ]
+    assert script.core.conversation.last_id == "a"
+
+
+def truncate(script: Script, item_id: str, end_ms: int) -> list[dict[str, Any]]:
+    return script.send("conversation.item.truncate", item_id=item_id, content_index=0, audio_end_ms=end_ms)
+
+
+def test_an_answer_of_which_nothing_was_heard_is_removed() -> None:
+    script = Script()
+    script.message("Hello?", id="a")
     script.complete(script.answer("One ", "two."))
-    script.send("conversation.item.truncate", item_id=script.core.conversation.last_id, content_index=0, audio_end_ms=0)
-    assert script.core.conversation.messages() == ()
+    item_id = script.core.conversation.last_id or ""
+    events = truncate(script, item_id, 0)
+    assert kinds(events) == ["conversation.item.truncated", "conversation.item.deleted"]
+    assert events[1]["item_id"] == item_id
+    assert script.core.conversation.messages() == (Message("user", "Hello?"),)
+    [added, _] = script.send("conversation.item.create", item=_message("Again.", id="b"))
+    assert added["previous_item_id"] == "a"
+
+
+def test_clients_may_speak_of_a_removed_answer_until_they_have_deleted_it() -> None:
+    """They truncate whenever speech begins, retrieve what was truncated, and delete what nobody heard."""
+    script = Script()
+    script.message("Hello?", id="a")
+    script.complete(script.answer("One ", "two."))
+    item_id = script.core.conversation.last_id or ""
+    truncate(script, item_id, 0)
+    [retrieved] = script.send("conversation.item.retrieve", item_id=item_id)
+    assert retrieved["item"]["content"] == [{"type": "output_audio", "transcript": ""}]
+    assert kinds(truncate(script, item_id, 300)) == ["conversation.item.truncated"]
+    [after, _] = script.send("conversation.item.create", item=_message("b", id="b"), previous_item_id=item_id)
+    assert after["previous_item_id"] == "a"
+    assert kinds(script.send("conversation.item.delete", item_id=item_id)) == ["conversation.item.deleted"]
+    assert script.send_error("conversation.item.delete", item_id=item_id)["code"] == "item_delete_invalid_item_id"
+    assert [message.content for message in script.core.conversation.messages()] == ["Hello?", "b"]
+
+
+def test_an_answer_truncated_to_nothing_while_it_is_being_made_is_removed_when_it_ends() -> None:
+    script = Script()
+    script.answer("One ", "two ")
+    item_id = script.core.conversation.last_id or ""
+    assert kinds(truncate(script, item_id, 0)) == ["conversation.item.truncated"]
+    assert "conversation.item.deleted" in kinds(script.send("response.cancel"))
+    assert script.core.conversation.last_id is None
 
 
 def test_of_a_cancelled_answer_only_the_words_that_were_sent_as_sound_count() -> None:

@@ -60,11 +60,13 @@ def test_every_message_is_obeyed_or_answered(sent: list[str | bytes], beta: bool
 
     show(script.core.open())
     for message in sent:
-        outputs = script.core.receive(dialect.incoming(message))
+        outputs = script.core.receive(dialect.incoming(message), beta=dialect.is_beta)
         show(outputs)
         for output in outputs:
             if isinstance(output, commands.StartReply):
                 show(script.core.responses.say(output.response_id, "Hello."))
                 show(script.core.responses.call(output.response_id, ToolCallDelta(0, "f", "{}", final=True)))
-    [answer] = show(script.core.receive(dialect.incoming('{"type": "session.update", "session": {}}')))
+    [answer] = show(
+        script.core.receive(dialect.incoming('{"type": "session.update", "session": {}}'), beta=dialect.is_beta)
+    )
     assert answer["type"] == "session.updated"

@@ -263,15 +263,50 @@ def test_calls_that_were_made_together_are_one_message() -> None:
 def test_a_client_that_comes_back_replays_calls_and_results_in_their_place() -> None:
     script = Script()
     script.message("Weather?", id="a")
-    script.send("conversation.item.create", item=result("c", id="o"))
+    script.message("Thanks.", id="b")
     call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}", "id": "f", "status": "completed"}
     [added, _] = script.send("conversation.item.create", item=call, previous_item_id="a")
+    script.send("conversation.item.create", item=result("c", id="o"), previous_item_id="f")
     assert added["previous_item_id"] == "a"
     assert added["item"] == {**call, "object": "realtime.item"}
-    assert [message.role for message in script.core.conversation.messages()] == ["user", "assistant", "tool"]
+    assert [message.role for message in script.core.conversation.messages()] == ["user", "assistant", "tool", "user"]
     [retrieved] = script.send("conversation.item.retrieve", item_id="o")
     assert retrieved["item"]["output"] == "sunny"
     assert script.send("conversation.item.delete", item_id="f")[0]["type"] == "conversation.item.deleted"
+
+
+def test_a_result_of_a_call_that_the_conversation_does_not_hold_is_refused() -> None:
+    script = Script()
+    error = script.send_error("conversation.item.create", item=result("nowhere"), event_id="e")
+    assert (error["code"], error["param"], error["event_id"]) == ("invalid_tool_call_id", "item.call_id", "e")
+    assert script.core.conversation.last_id is None
+
+
+def test_a_result_in_a_responses_input_follows_its_call_there() -> None:
+    script = Script()
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}", "id": "f"}
+    script.send("conversation.item.create", item=call)
+    error = script.send_error("response.create", response={"input": [result("c")]})
+    assert (error["code"], error["param"]) == ("invalid_tool_call_id", "response.input[0].call_id")
+    script.send("response.create", response={"input": [{"type": "item_reference", "id": "f"}, result("c")]})
+    started = script.commands[-1]
+    assert isinstance(started, commands.StartReply)
+    assert [message.role for message in started.messages or ()] == ["assistant", "tool"]
+
+
+@pytest.mark.parametrize("setting", ["session", "response"])
+def test_without_parallel_calls_only_the_first_is_made(setting: str) -> None:
+    script = Script()
+    script.send("session.update", session={"parallel_tool_calls": setting == "response"})
+    script.send("response.create", response={"parallel_tool_calls": False} if setting == "response" else {})
+    for delta in (
+        ToolCallDelta(0, "f", "{}", final=True),
+        ToolCallDelta(1, "g", "{"),
+        ToolCallDelta(1, "g", "}", final=True),
+    ):
+        script.take(script.core.responses.call(script.response_id, delta))
+    response = script.complete(script.response_id)[-1]["response"]
+    assert [(item["name"], item["status"]) for item in response["output"]] == [("f", "completed")]
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ def test_images_are_data_uris(url: Any, code: str) -> None:
         {"include": ["item.input_audio_transcription.logprobs"]},
         {"parallel_tool_calls": False},
         {"reasoning": {"effort": "low"}},
+        {"reasoning": {"effort": "xhigh"}},
         {"max_output_tokens": 17},
         {"prompt": None},
     ],
@@ -193,3 +194,84 @@ def test_playback_is_cleared_where_the_server_plays() -> None:
     assert (event["type"], event["item_id"]) == ("conversation.item.truncated", item_id)
     assert (event["content_index"], event["audio_end_ms"]) == (0, 500)
     assert script.core.conversation.messages() == (Message("assistant", "One"),)
+    [retrieved] = script.send("conversation.item.retrieve", item_id=item_id)
+    assert retrieved["item"]["content"] == [{"type": "output_audio", "transcript": "One"}]
+
+
+def test_where_the_server_plays_it_removes_what_nobody_heard() -> None:
+    script = Script(owns_playback=True)
+    script.complete(script.answer("One ", "two."))
+    events = script.take(script.core.heard(script.core.conversation.last_id or "", 0.0))
+    assert [event["type"] for event in events] == [
+        "conversation.item.truncated",
+        "conversation.item.deleted",
+    ]
+    assert script.core.conversation.last_id is None
+
+
+def test_newer_settings_of_the_sound_are_kept_and_shown_to_those_who_set_them() -> None:
+    script = Script()
+    transcription = {
+        "model": "gpt-live-transcribe",
+        "language": "en",
+        "prompt": "names",
+        "delay": "low",
+        "keywords": ["Paris"],
+        "languages": ["en", "fr"],
+    }
+    noise = {"type": "near_field", "strength": 0.5}
+    [event] = script.send(
+        "session.update", session={"audio": {"input": {"transcription": transcription, "noise_reduction": noise}}}
+    )
+    shown = event["session"]["audio"]["input"]
+    assert (shown["transcription"], shown["noise_reduction"]) == (transcription, noise)
+    plain = {"audio": {"input": {"transcription": {"model": "whisper-1"}}}}
+    [event] = Script().send("session.update", session=plain)
+    assert event["session"]["audio"]["input"]["transcription"].keys() == {"model", "language", "prompt"}
+
+
+def test_another_kind_of_noise_reduction_keeps_its_strength() -> None:
+    script = Script()
+    for change in ({"type": "near_field", "strength": 0.5}, {"type": "far_field"}):
+        [event] = script.send("session.update", session={"audio": {"input": {"noise_reduction": change}}})
+    assert event["session"]["audio"]["input"]["noise_reduction"] == {"type": "far_field", "strength": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "param"),
+    [
+        ("transcription", {"delay": "some"}, "transcription.delay"),
+        ("transcription", {"keywords": "Paris"}, "transcription.keywords"),
+        ("transcription", {"languages": [1]}, "transcription.languages[0]"),
+        ("noise_reduction", {"strength": -1}, "noise_reduction.strength"),
+        ("noise_reduction", {"type": "underwater"}, "noise_reduction.type"),
+    ],
+)
+def test_faulty_settings_of_the_sound_are_named(name: str, setting: dict[str, Any], param: str) -> None:
+    error = Script().send_error("session.update", session={"audio": {"input": {name: setting}}})
+    assert (error["code"], error["param"]) == ("invalid_value", f"session.audio.input.{param}")
+
+
+def test_an_item_holds_only_so_much_sound() -> None:
+    script = Script()  # a second
+    part = {"type": "input_audio", "audio": base64.b64encode(bytes(2 * 24_001)).decode()}
+    item = {"type": "message", "role": "user", "content": [part]}
+    error = script.send_error("conversation.item.create", item=item, event_id="e")
+    assert (error["code"], error["param"], error["event_id"]) == ("invalid_value", "item.content", "e")
+    assert script.core.conversation.last_id is None
+
+
+def test_another_format_does_not_lose_what_waits_for_its_commit() -> None:
+    script = Script(MANUAL)
+    script.sound(200)
+    script.send("session.update", session={"audio": {"input": {"format": {"type": "audio/pcmu"}}}})
+    assert script.send("input_audio_buffer.commit")[0]["type"] == "input_audio_buffer.committed"
+
+
+def test_turn_detection_that_is_switched_off_and_on_again_forgets_the_turn_under_way() -> None:
+    script = Script()
+    script.take(script.core.speech_started(0))
+    script.send("session.update", session={"audio": {"input": {"turn_detection": None}}})
+    events = script.send("session.update", session={"audio": {"input": {"turn_detection": {"type": "server_vad"}}}})
+    assert [event["type"] for event in events] == ["session.updated", "input_audio_buffer.cleared"]
+    assert script.send_error("input_audio_buffer.commit")["code"] == "input_audio_buffer_commit_empty"

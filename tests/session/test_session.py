@@ -20,6 +20,7 @@ from tests.support.virtual_time import in_virtual_time
 from voice_omni.audio.pcm import Samples, encode_pcm16
 from voice_omni.client.interface import GenerateRequest, Message
 from voice_omni.proto.errors import OmniError
+from voice_omni.realtime.connection import Connection
 from voice_omni.session.options import SessionOptions
 from voice_omni.session.silero import SileroModel
 
@@ -703,7 +704,7 @@ async def test_a_session_has_a_longest_duration(silero: SileroModel) -> None:
 
 @in_virtual_time
 async def test_timings_are_told_to_those_who_asked(silero: SileroModel) -> None:
-    async with Talk(ScriptedClient(), silero, include_timings=True) as talk:
+    async with Talk(ScriptedClient(), silero, connection=Connection(timings=True)) as talk:
         await talk.say(question(), quiet(1.0))
         timings = (await talk.until("response.done"))["response"]["timings"]
         turn = timings["turn"]

@@ -6,8 +6,9 @@ import asyncio
 
 from tests.support.scripted import Script, ScriptedClient
 from tests.support.speech import recording
-from tests.support.talk import RATE, Talk
+from tests.support.talk import RATE, Talk, quiet
 from tests.support.virtual_time import in_virtual_time
+from voice_omni.client.interface import GenerateRequest
 from voice_omni.session.options import SessionOptions
 from voice_omni.session.silero import SileroModel
 
@@ -84,3 +85,39 @@ async def test_a_session_that_has_lasted_its_time_says_so_and_closes(silero: Sil
         assert talk.events[-1]["error"]["code"] == "session_expired"
         assert talk.closed is not None
         assert talk.closed.code == 1001
+
+
+@in_virtual_time
+async def test_who_goes_on_just_as_the_answer_starts_is_answered_once_and_to_all_of_it(silero: SileroModel) -> None:
+    """What was committed keeps its id, which the client knows, so that there are two items; the model is told both."""
+    transcripts = iter(["turn on the light", "in the kitchen"])
+    heard: dict[str | None, str] = {}
+
+    def script(request: GenerateRequest, number: int) -> Script:
+        if request.utterance_id not in heard:
+            heard[request.utterance_id] = next(transcripts)
+        begins = heard[request.utterance_id] == "turn on the light"
+        return Script(
+            heard[request.utterance_id], word_seconds=9.0 if begins else 0.3, hang_after=1 if begins else None
+        )
+
+    client = ScriptedClient(script)
+    first, second = recording("question-10").samples(RATE), recording("question-01").samples(RATE)
+    async with Talk(client, silero) as talk:
+        await talk.say(first, quiet(0.4))
+        await talk.until("response.created")
+        await talk.say(second, quiet(1.5))
+        done = await talk.until("response.done", 2)
+        assert [event["response"]["status"] for event in talk.all("response.done")] == ["cancelled", "completed"]
+        cancelled = talk.all("response.done")[0]["response"]
+        assert cancelled["status_details"]["reason"] == "turn_detected"
+        users = [
+            event["item"]["id"] for event in talk.all("conversation.item.added") if event["item"]["role"] == "user"
+        ]
+        assert len(users) == 2
+        request = client.replies[-1].request
+        assert (request.input, [message.content for message in request.messages]) == ("speech", ["turn on the light"])
+        [answer] = done["response"]["output"]
+        told = [(message.role, message.content) for message in talk.core.conversation.messages()]
+        spoken = answer["content"][0]["transcript"]
+        assert told == [("user", "turn on the light"), ("user", "in the kitchen"), ("assistant", spoken)]

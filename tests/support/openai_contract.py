@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
 from types import ModuleType
 from typing import Any, get_args
@@ -43,7 +44,7 @@ def check(event: dict[str, Any], *, beta: bool = False) -> None:
     if beta and event["type"].startswith(("session.", "transcription_session.")):
         # The stock type knows OpenAI's own models only.
         event = {**event, "session": {name: value for name, value in event["session"].items() if name != "model"}}
-    _check_known(kinds[event["type"]].model_validate(event), event["type"])
+    _check_known(kinds[event["type"]].model_validate_json(json.dumps(event), strict=True), event["type"])
 
 
 def _check_known(value: Any, path: str) -> None:

@@ -28,14 +28,20 @@ def check_responses(events: list[Event]) -> None:
 
 
 def check_conversation(events: list[Event]) -> None:
-    """A client that follows the previous ids knows every item and its place."""
+    """A client that follows the previous ids knows every item and its place, and is told of no others.
+
+    An answer that nobody heard is deleted by the server, and once more by a client who does not know that yet.
+    """
     order: list[str] = []
+    known: set[str] = set()
     for event in events:
-        if event["type"] == "conversation.item.added":
+        if event["type"] in ("conversation.item.added", "conversation.item.created"):
             previous = event["previous_item_id"]
             order.insert(0 if previous is None else order.index(previous) + 1, event["item"]["id"])
+            known.add(event["item"]["id"])
         elif event["type"] == "conversation.item.deleted":
-            order.remove(event["item_id"])
+            assert event["item_id"] in known
+            order = [item_id for item_id in order if item_id != event["item_id"]]
         elif event["type"] == "conversation.item.done":
             position = order.index(event["item"]["id"])
             assert event["previous_item_id"] == (order[position - 1] if position else None)

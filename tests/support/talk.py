@@ -15,14 +15,18 @@ import numpy as np
 
 from tests.support.scripted import ScriptedClient
 from voice_omni.audio.pcm import Samples, decode_pcm16, encode_pcm16
+from voice_omni.realtime.connection import PLAIN, Connection
 from voice_omni.realtime.core import Facts, RealtimeCore
+from voice_omni.realtime.dialect import Dialect
+from voice_omni.realtime.settings import CONTRACT_RATES, EXTENDED_RATES
+from voice_omni.realtime.transcription_session import transcribing
 from voice_omni.session.activity import VoiceActivity
 from voice_omni.session.counters import TurnCounters
 from voice_omni.session.fence import EpochFence
 from voice_omni.session.hearing import Hearing
 from voice_omni.session.judge import TurnJudge
 from voice_omni.session.options import SessionOptions
-from voice_omni.session.outbox import Close, Outbox
+from voice_omni.session.outbox import BinaryFrame, Close, Outbox
 from voice_omni.session.parts import SessionParts
 from voice_omni.session.session import VoiceSession
 from voice_omni.session.silero import SileroModel
@@ -42,6 +46,15 @@ def quiet(seconds: float, rate: int = RATE) -> Samples:
     return np.zeros(int(seconds * rate), np.float32)
 
 
+def _event(frame: bytes | BinaryFrame) -> Event:
+    """Sound that came as bytes is shown as the base64 that it stands for."""
+    if isinstance(frame, bytes):
+        event: Event = json.loads(frame)
+        return event
+    header, _, sound = frame.data.partition(b"\n")
+    return {**json.loads(header), "delta": base64.b64encode(sound).decode()}
+
+
 class Talk:
     """Use as an async context. ``reading`` False is a client that does not read; ``sink``: plays the answers out."""
 
@@ -53,20 +66,30 @@ class Talk:
         *,
         judge: TurnJudge | None = None,
         reading: bool = True,
-        include_timings: bool = False,
+        connection: Connection = PLAIN,
         sink: SoundSink | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         options = options or SessionOptions()
         settings = options.initial_session("scripted", "default")
+        if connection.transcription:
+            settings = transcribing(settings)
         fence = EpochFence()
         ids = counting_ids()
         voices = ("default", "other")
         self.client = client
         self.counters = TurnCounters()
         self.clock = loop.time
-        self.outbox = Outbox(fence)
-        facts = Facts(voices, client.output_sample_rate, expires_at=3600, owns_playback=sink is not None)
+        dialect = Dialect(beta=connection.beta)
+        self.outbox = Outbox(fence, dialect.outgoing, binary=connection.binary_audio)
+        facts = Facts(
+            voices,
+            client.output_sample_rate,
+            expires_at=3600,
+            pcm_rates=EXTENDED_RATES if connection.pcm_rates else CONTRACT_RATES,
+            binary_audio=connection.binary_audio,
+            owns_playback=sink is not None,
+        )
         self.core = RealtimeCore(settings, facts, ids)
         detection = settings.audio.input.turn_detection
         self.hearing = Hearing(VoiceActivity(silero), client.input_sample_rate, detection, options)
@@ -80,10 +103,11 @@ class Talk:
                 options=options,
                 voices=voices,
                 ids=ids,
+                dialect=dialect,
                 judge=judge,
                 counters=self.counters,
                 clock=loop.time,
-                include_timings=include_timings,
+                include_timings=connection.timings,
                 sink=sink,
             )
         )
@@ -115,7 +139,7 @@ class Talk:
                 self.closed = frame
                 self._arrived.set()
                 return
-            self.events.append(json.loads(frame))
+            self.events.append(_event(frame))
             self.times.append(self.clock())
             self._arrived.set()
 

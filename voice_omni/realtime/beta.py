@@ -13,6 +13,7 @@ from voice_omni.realtime.events import ServerEvent
 Json = dict[str, Any]
 
 DEFAULT_TEMPERATURE: Final = 0.8
+"""What the dialect shows where none was set; the model's own holds."""
 SERVER_EVENTS: Final = {
     "conversation.item.added": "conversation.item.created",
     "response.output_text.delta": "response.text.delta",
@@ -70,20 +71,10 @@ def client_event(event: Json) -> Json:
     return event
 
 
-def temperature_of(event: Json) -> float | None:
-    """The temperature that a ``session.update`` sets, if it is one that the dialect allows."""
-    match event:
-        case {"type": "session.update", "session": {"temperature": int() | float() as value}} if 0.6 <= value <= 1.2:
-            return float(value)
-    return None
-
-
 def _nested(flat: Json) -> Json:
     nested: Json = {}
     for name, value in flat.items():
         match name:
-            case "temperature" if isinstance(value, int | float) and 0.6 <= value <= 1.2:
-                continue  # the model's own holds
             case "modalities":
                 value = _modality(value)
             case "input_audio_format" | "output_audio_format":
@@ -118,7 +109,7 @@ def _choice(value: Any) -> Any:
 # What the server sends
 
 
-def server_event(event: ServerEvent, temperature: float = DEFAULT_TEMPERATURE) -> ServerEvent | None:
+def server_event(event: ServerEvent) -> ServerEvent | None:
     """A server's event in the beta dialect; None for one that it does not have."""
     kind = event["type"]
     if kind == "conversation.item.done":
@@ -127,11 +118,11 @@ def server_event(event: ServerEvent, temperature: float = DEFAULT_TEMPERATURE) -
     if kind == "response.function_call_arguments.done":
         del shown["name"]
     if "session" in event:
-        shown["session"] = _flat_session(event["session"], temperature)
+        shown["session"] = _flat_session(event["session"])
         if event["session"]["type"] == "transcription":
             shown["type"] = f"transcription_{kind}"
     if "response" in event:
-        shown["response"] = _flat_response(event["response"], temperature)
+        shown["response"] = _flat_response(event["response"])
     if "item" in event:
         shown["item"] = _with_parts(event["item"], _PART_NAMES)
     if kind == "error":
@@ -139,7 +130,7 @@ def server_event(event: ServerEvent, temperature: float = DEFAULT_TEMPERATURE) -
     return shown
 
 
-def _flat_session(nested: Json, temperature: float) -> Json:
+def _flat_session(nested: Json) -> Json:
     flat = {name: value for name, value in nested.items() if name not in {"type", "audio"} | _NEWER}
     for name, place in _PLACES.items():
         value, found = _get(nested, place)
@@ -150,11 +141,11 @@ def _flat_session(nested: Json, temperature: float) -> Json:
     if nested["type"] == "realtime":
         flat["modalities"] = _modalities(flat.pop("output_modalities"))
         flat["max_response_output_tokens"] = flat.pop("max_output_tokens")
-        flat["temperature"] = temperature
+        flat.setdefault("temperature", DEFAULT_TEMPERATURE)
     return flat
 
 
-def _flat_response(nested: Json, temperature: float) -> Json:
+def _flat_response(nested: Json) -> Json:
     flat = {name: value for name, value in nested.items() if name not in ("audio", "output_modalities")}
     for name in _IN_RESPONSES:
         value, _ = _get(nested, _PLACES[name])
@@ -164,7 +155,7 @@ def _flat_response(nested: Json, temperature: float) -> Json:
     if isinstance(usage := nested["usage"], dict):
         details = usage["input_token_details"]
         flat["usage"] = {**usage, "input_token_details": {name: details[name] for name in _INPUT_TOKENS}}
-    return {**flat, "temperature": temperature}
+    return {"temperature": DEFAULT_TEMPERATURE, **flat}
 
 
 def _get(nested: Json, place: tuple[str, ...]) -> tuple[Any, bool]:

@@ -8,7 +8,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from voice_omni.realtime.errors import ProtocolError, from_validation
-from voice_omni.realtime.settings import AudioFormat, CustomVoice, Modalities, Prompt, Reasoning, Speed, TokenLimit
+from voice_omni.realtime.settings import (
+    AudioFormat,
+    CustomVoice,
+    Modalities,
+    Prompt,
+    Reasoning,
+    Speed,
+    Temperature,
+    TokenLimit,
+)
 from voice_omni.realtime.tools import ToolChoice, Tools
 
 EventId = Annotated[str, msgspec.Meta(max_length=512)]
@@ -76,7 +85,8 @@ class ResponseOptions(msgspec.Struct, forbid_unknown_fields=True, frozen=True, k
     """What one response changes of the session's settings; None keeps the session's.
 
     ``input`` replaces the conversation as what the model sees; ``conversation`` ``none`` keeps the answer out of it.
-    ``interruptible`` is an extension: speech does not end an answer for which it is false.
+    ``interruptible`` is an extension: speech does not end an answer for which it is false. ``temperature`` is the beta
+    dialect's.
     """
 
     conversation: Literal["auto", "none"] = "auto"
@@ -88,6 +98,7 @@ class ResponseOptions(msgspec.Struct, forbid_unknown_fields=True, frozen=True, k
     parallel_tool_calls: bool | None = None
     reasoning: Reasoning | None = None
     max_output_tokens: TokenLimit | None = None
+    temperature: Temperature | msgspec.UnsetType = msgspec.UNSET
     audio: ResponseAudio = ResponseAudio()
     metadata: Metadata | None = None
     prompt: Prompt | None = None

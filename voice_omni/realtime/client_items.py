@@ -39,7 +39,7 @@ class _Any(msgspec.Struct, tag_field="type", forbid_unknown_fields=True, frozen=
 
 class _Message(_Any, frozen=True, tag="message"):
     role: Role
-    content: Annotated[tuple[_Part, ...], msgspec.Meta(min_length=1)]
+    content: tuple[_Part, ...]
 
 
 class _Call(_Any, frozen=True, tag="function_call"):

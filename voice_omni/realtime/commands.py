@@ -40,10 +40,15 @@ class ItemAudio:
 
 @dataclass(frozen=True, slots=True)
 class StartReply:
-    """A response has begun; generate its answer from ``messages``, or from the conversation when they are None."""
+    """A response has begun; generate its answer from ``messages``, or from the conversation when they are None.
+
+    ``heard``: what the person said after the ``messages``, as sound, or as the id of an item of the conversation whose
+    words were not known yet.
+    """
 
     response_id: str
     messages: tuple[Message, ...] | None
+    heard: ItemAudio | str | None = None
 
 
 @dataclass(frozen=True, slots=True)

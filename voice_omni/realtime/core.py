@@ -16,7 +16,6 @@ from voice_omni.audio.pcm import Samples
 from voice_omni.client.interface import Message
 from voice_omni.proto.errors import ErrorInfo
 from voice_omni.realtime import client_events as client
-from voice_omni.realtime.client_items import parse_item
 from voice_omni.realtime.commands import (
     AppendAudio,
     CancelReply,
@@ -28,20 +27,16 @@ from voice_omni.realtime.commands import (
     StopPlayback,
     TurnCommitted,
 )
-from voice_omni.realtime.conversation import Conversation, messages_of
+from voice_omni.realtime.conversation import DEFAULT_LIMITS, Conversation, Limits
 from voice_omni.realtime.errors import ProtocolError
 from voice_omni.realtime.events import EventWriter, ServerEvent
 from voice_omni.realtime.ids import IdFactory
-from voice_omni.realtime.input_audio import MIN_COMMIT_MS, InputAudio, decode_base64, decode_whole, sample_rate_of
-from voice_omni.realtime.items import Item, MessageItem, Part, not_truncatable
+from voice_omni.realtime.input_audio import MIN_COMMIT_MS, InputAudio, sample_rate_of
+from voice_omni.realtime.item_requests import ItemRequests
+from voice_omni.realtime.items import MessageItem, Part
 from voice_omni.realtime.response import CancelReason, ResponseSettings
 from voice_omni.realtime.responses import Responses, check_options, settings_for, voice_name
-from voice_omni.realtime.settings import (
-    CONTRACT_RATES,
-    SemanticVad,
-    Session,
-    updated,
-)
+from voice_omni.realtime.settings import CONTRACT_RATES, SemanticVad, Session, updated
 from voice_omni.realtime.transcription_session import shown, updated_transcription
 from voice_omni.realtime.transcripts import Transcripts
 
@@ -53,16 +48,18 @@ class Facts:
     """What the protocol must know of its server.
 
     ``voices``: names that may be asked for. ``output_sample_rate``: Hz, of the answers' samples. ``expires_at``:
-    Unix time at which the session ends. ``max_buffer_ms``: how much sound may wait for a commit by hand. ``images``:
-    whether the model takes pictures. ``owns_playback``: whether the transport plays the sound out itself, as WebRTC
-    does, so that playback can be cleared here. ``semantic_vad``: whether turns can be judged. ``pcm_rates``: Hz, that
-    ``audio/pcm`` may have. ``binary_audio``: whether binary frames are sound to append.
+    Unix time at which the session ends. ``max_buffer_ms``: how much sound may wait for a commit by hand, and be in one
+    item. ``limits``: of the conversation. ``images``: whether the model takes pictures. ``owns_playback``: whether the
+    transport plays the sound out itself, as WebRTC does, so that playback can be cleared here. ``semantic_vad``:
+    whether turns can be judged. ``pcm_rates``: Hz, that ``audio/pcm`` may have. ``binary_audio``: whether binary frames
+    are sound to append.
     """
 
     voices: Collection[str]
     output_sample_rate: int
     expires_at: int
     max_buffer_ms: int = 300_000
+    limits: Limits = DEFAULT_LIMITS
     images: bool = False
     owns_playback: bool = False
     semantic_vad: bool = True
@@ -76,7 +73,8 @@ class RealtimeCore:
     def __init__(self, session: Session, facts: Facts, ids: IdFactory) -> None:
         self.session = session
         self.id = ids("sess")
-        self.conversation = Conversation(ids("conv"))
+        self.conversation = Conversation(ids("conv"), facts.limits)
+        self.conversation.truncate_by(session.truncation)
         self._facts = facts
         self._ids = ids
         self._write = EventWriter(ids)
@@ -84,6 +82,9 @@ class RealtimeCore:
         self._turn_item: str | None = None
         self._turn_ended = False
         self._transcripts = Transcripts(self._write)
+        self._items = ItemRequests(
+            self.conversation, ids, self._write, images=facts.images, max_audio_ms=facts.max_buffer_ms
+        )
         self.responses = Responses(facts.output_sample_rate, ids, self._write)
 
     # What the client sends
@@ -96,8 +97,11 @@ class RealtimeCore:
             self._write("conversation.created", conversation=conversation),
         ]
 
-    def receive(self, message: str | bytes) -> list[Output]:
-        """Obey one client event; one that cannot be obeyed changes nothing and is answered with an ``error``."""
+    def receive(self, message: str | bytes, *, beta: bool = False) -> list[Output]:
+        """Obey one client event; one that cannot be obeyed changes nothing and is answered with an ``error``.
+
+        ``beta``: it was translated from that dialect, which has settings that GA has dropped.
+        """
         if isinstance(message, bytes):
             return self._receive_bytes(message)
         try:
@@ -105,7 +109,7 @@ class RealtimeCore:
         except ProtocolError as error:
             return [self._error(error, client.event_id_of(message))]
         try:
-            return self._obey(event)
+            return self._obey(event, beta)
         except ProtocolError as error:
             return [self._error(error, event.event_id)]
 
@@ -117,7 +121,7 @@ class RealtimeCore:
         except ProtocolError as error:
             return [self._error(error, None)]
 
-    def _obey(self, event: client.ClientEvent) -> list[Output]:
+    def _obey(self, event: client.ClientEvent, beta: bool) -> list[Output]:
         match event:
             case client.BufferAppend():
                 return self._append(event.audio)
@@ -132,19 +136,17 @@ class RealtimeCore:
                     raise ProtocolError("invalid_event", message, "type")
                 return [StopPlayback()]
             case client.SessionUpdate():
-                return self._update(event.session)
+                return self._update(event.session, beta)
             case client.ItemCreate():
-                return self._create_item(event)
+                return self._items.create(event, self.session.audio.input.format)
             case client.ItemRetrieve():
-                item = self.conversation.get(event.item_id, "item_retrieve_invalid_item_id")
-                return [self._write("conversation.item.retrieved", item=item.to_json())]
+                return self._items.retrieve(event.item_id)
             case client.ItemTruncate():
-                return self._truncate_item(event)
+                return self._items.truncate(event)
             case client.ItemDelete():
-                self.conversation.delete(event.item_id)
-                return [self._write("conversation.item.deleted", item_id=event.item_id), ContextChanged()]
+                return self._items.delete(event.item_id)
             case client.ResponseCreate():
-                return self._create_response(event.response or _NO_OPTIONS)
+                return self._create_response(event.response or _NO_OPTIONS, beta)
             case client.ResponseCancel():
                 return self._cancel_response(event.response_id)
         assert_never(event)
@@ -168,9 +170,12 @@ class RealtimeCore:
         samples = self._input.append(audio) if isinstance(audio, str) else self._input.append_bytes(audio)
         return [AppendAudio(samples, sample_rate_of(self._input.format))] if len(samples) else []
 
-    def _update(self, patch: dict[str, Any]) -> list[Output]:
-        before, update = self.session, updated_transcription if self.transcribes_only else updated
-        after = update(before, patch, self._facts.pcm_rates)
+    def _update(self, patch: dict[str, Any], beta: bool) -> list[Output]:
+        before, rates = self.session, self._facts.pcm_rates
+        if self.transcribes_only:
+            after = updated_transcription(before, patch, rates)
+        else:
+            after = updated(before, patch, rates, beta=beta)
         if isinstance(after.audio.input.turn_detection, SemanticVad) and not self._facts.semantic_vad:
             message = "'semantic_vad' is not available: this server could not load its end-of-turn model."
             raise ProtocolError("invalid_value", message, "session.audio.input.turn_detection.type")
@@ -183,34 +188,21 @@ class RealtimeCore:
                 message = "Cannot update a conversation's voice if assistant audio is present."
                 raise ProtocolError("cannot_update_voice", message, "session.audio.output.voice")
         self.session = after
+        self.conversation.truncate_by(after.truncation)
         if after.audio.input.format != before.audio.input.format:
-            self._input = InputAudio(after.audio.input.format)
+            self._input = self._input.continued(after.audio.input.format)
+        outputs: list[Output] = [self._write("session.updated", session=self._session_json()), ContextChanged()]
         if before.audio.input.turn_detection is None and after.audio.input.turn_detection is not None:
-            self._input.committed()  # what waited for a commit by hand is not part of a turn that will be detected
-        return [self._write("session.updated", session=self._session_json()), ContextChanged()]
+            # What waited for a commit by hand is not part of a turn that will be detected.
+            if self._turn_item is not None:
+                outputs += self.drop_turn()
+            self._input.committed()
+        return outputs
 
     def _check_voice(self, voice: str, param: str) -> None:
         if voice not in self._facts.voices:
             known = ", ".join(f"'{name}'" for name in sorted(self._facts.voices))
             raise ProtocolError("invalid_value", f"Invalid value: '{voice}'. Supported values are: {known}.", param)
-
-    def _create_item(self, event: client.ItemCreate) -> list[Output]:
-        item, audio = parse_item(event.item, self._ids, images=self._facts.images)
-        audio_format = self.session.audio.input.format
-        samples = decode_whole(decode_base64(audio, "item.content"), audio_format) if audio else None
-        previous = self.conversation.insert(item, event.previous_item_id)
-        outputs = self._added(item, previous)
-        if samples is not None:
-            outputs.append(ItemAudio(item.id, samples, sample_rate_of(audio_format)))
-        return [*outputs, ContextChanged()]
-
-    def _truncate_item(self, event: client.ItemTruncate) -> list[Output]:
-        item = self.conversation.get(event.item_id, "item_truncate_invalid_item_id")
-        if not isinstance(item, MessageItem):
-            raise not_truncatable()
-        item.truncate(event.audio_end_ms)
-        place = {"item_id": event.item_id, "content_index": event.content_index, "audio_end_ms": event.audio_end_ms}
-        return [self._write("conversation.item.truncated", **place), ContextChanged()]
 
     # The turn being spoken
 
@@ -238,7 +230,7 @@ class RealtimeCore:
         self._input.committed()
         previous = self.conversation.insert(item)
         committed = self._write("input_audio_buffer.committed", previous_item_id=previous, item_id=item.id)
-        return [committed, *self._added(item, previous), TurnCommitted(item.id)]
+        return [committed, *self._items.added(item, previous), TurnCommitted(item.id)]
 
     def idle_timeout(self, start_ms: int, end_ms: int, prompt: str) -> list[Output]:
         """Nobody has spoken in the session's sound from ``start_ms`` to ``end_ms``: commit that, and speak.
@@ -253,7 +245,7 @@ class RealtimeCore:
         return [
             self._write(kind, audio_start_ms=start_ms, audio_end_ms=end_ms, item_id=item.id),
             self._write("input_audio_buffer.committed", previous_item_id=previous, item_id=item.id),
-            *self._added(item, previous),
+            *self._items.added(item, previous),
             *self._start(_NO_OPTIONS, messages),
         ]
 
@@ -271,7 +263,7 @@ class RealtimeCore:
     def transcribing(self, item_id: str, text: str) -> list[Output]:
         """The words of a user's item as far as they are known; they may still change."""
         known = self.conversation.find(item_id) is not None
-        return [*self._transcripts.partial(item_id, text)] if known and self._transcripts_wanted else []
+        return [*self._transcripts.partial(item_id, text)] if known and self.transcripts_wanted else []
 
     def transcribed(self, item_id: str, text: str, seconds: float) -> list[Output]:
         """The words of a user's item are known; ``seconds``: the length of its sound."""
@@ -279,14 +271,15 @@ class RealtimeCore:
         if not isinstance(item, MessageItem) or not item.content:
             return []
         item.content[0].text = text
-        return [*self._transcripts.complete(item_id, text, seconds)] if self._transcripts_wanted else []
+        return [*self._transcripts.complete(item_id, text, seconds)] if self.transcripts_wanted else []
 
     def transcription_failed(self, item_id: str, error: ErrorInfo) -> list[Output]:
         known = self.conversation.find(item_id) is not None
-        return [*self._transcripts.fail(item_id, error)] if known and self._transcripts_wanted else []
+        return [*self._transcripts.fail(item_id, error)] if known and self.transcripts_wanted else []
 
     @property
-    def _transcripts_wanted(self) -> bool:
+    def transcripts_wanted(self) -> bool:
+        """Whether the client is to be told what people say."""
         return self.transcribes_only or self.session.audio.input.transcription is not None
 
     @property
@@ -300,15 +293,17 @@ class RealtimeCore:
         """Answer the conversation as it stands. There must be no active response."""
         return self._start(_NO_OPTIONS, None)
 
-    def _create_response(self, options: client.ResponseOptions) -> list[Output]:
+    def _create_response(self, options: client.ResponseOptions, beta: bool) -> list[Output]:
         outputs: list[Output] = []
         if self.transcribes_only:
             raise ProtocolError("invalid_event", "A transcription session gives no responses.", "type")
-        check_options(options, self.session, self._facts.pcm_rates)
+        check_options(options, self.session, self._facts.pcm_rates, beta=beta)
         voice = voice_name(options.audio.output.voice)
         if voice is not None:
             self._check_voice(voice, "response.audio.output.voice")
-        messages = self._resolve(options.input) if options.input is not None else None
+        messages, heard = None, None
+        if options.input is not None:
+            messages, heard = self._items.resolve(options.input, self.session.audio.input.format)
         if options.conversation == "auto":
             if (active := self.responses.active) is not None:
                 raise ProtocolError(
@@ -318,33 +313,21 @@ class RealtimeCore:
                 )
             if self._turn_ended and messages is None:
                 outputs += self.commit()  # it asks for an answer to what was just said, so that counts as a turn
-        return outputs + self._start(options, messages)
-
-    def _resolve(self, raw_items: tuple[dict[str, Any], ...]) -> tuple[Message, ...]:
-        items: list[Item] = []
-        for index, raw in enumerate(raw_items):
-            path = f"response.input[{index}]"
-            if raw.get("type") == "item_reference":
-                reference = raw.get("id")
-                item = self.conversation.find(reference) if isinstance(reference, str) else None
-                if item is None:
-                    raise ProtocolError("item_not_found", f"Item '{reference}' does not exist.", f"{path}.id")
-                items.append(item)
-                continue
-            item, audio = parse_item(raw, self._ids, path, images=self._facts.images)
-            if audio is not None:
-                raise ProtocolError("invalid_value", "Sound in 'response.input' needs a transcript.", f"{path}.content")
-            items.append(item)
-        return messages_of(items)
+        return outputs + self._start(options, messages, heard)
 
     def prospect(self) -> ResponseSettings:
         """What would hold for an answer that the server began now."""
         return settings_for(self.session, _NO_OPTIONS)
 
-    def _start(self, options: client.ResponseOptions, messages: tuple[Message, ...] | None) -> list[Output]:
+    def _start(
+        self,
+        options: client.ResponseOptions,
+        messages: tuple[Message, ...] | None,
+        heard: ItemAudio | str | None = None,
+    ) -> list[Output]:
         conversation = self.conversation if options.conversation == "auto" else None
         response = self.responses.begin(settings_for(self.session, options), conversation)
-        return [response.created(), StartReply(response.id, messages)]
+        return [response.created(), StartReply(response.id, messages, heard)]
 
     def _cancel_response(self, response_id: str | None) -> list[Output]:
         response = self.responses.active if response_id is None else self.responses.get(response_id)
@@ -364,10 +347,7 @@ class RealtimeCore:
         if not self._facts.owns_playback:
             item.heard_ms = item.heard_ms if item.truncated else played_ms
             return []
-        end_ms = int(min(played_ms, item.alignment.duration_ms))
-        item.truncate(end_ms)
-        place = {"item_id": item_id, "content_index": 0, "audio_end_ms": end_ms}
-        return [self._write("conversation.item.truncated", **place)]
+        return self._items.truncated(item, item.cut(played_ms))
 
     def playback(self, what: Literal["started", "stopped", "cleared"], response_id: str) -> list[ServerEvent]:
         """What became of a response's sound; told where the server plays it out."""
@@ -385,13 +365,6 @@ class RealtimeCore:
         return self._write.error(
             error.code, error.message, param=error.param, event_id=event_id, kind="invalid_request_error"
         )
-
-    def _added(self, item: Item, previous: str | None) -> list[Output]:
-        shown = item.to_json()
-        return [
-            self._write("conversation.item.added", previous_item_id=previous, item=shown),
-            self._write("conversation.item.done", previous_item_id=previous, item=shown),
-        ]
 
     def _session_json(self) -> dict[str, Any]:
         kind = "realtime.transcription_session" if self.transcribes_only else "realtime.session"

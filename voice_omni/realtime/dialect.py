@@ -30,7 +30,6 @@ class Dialect:
     def __init__(self, *, beta: bool = False) -> None:
         """``beta``: the client asked for it when it connected."""
         self._beta: bool | None = beta or None
-        self._temperature = translation.DEFAULT_TEMPERATURE
 
     @property
     def is_beta(self) -> bool:
@@ -52,12 +51,11 @@ class Dialect:
             self._beta = flat or event["type"] == "transcription_session.update"
             if not self._beta:
                 return message
-        self._temperature = translation.temperature_of(event) or self._temperature
         return msgspec.json.encode(translation.client_event(event)).decode()
 
     def outgoing(self, event: ServerEvent) -> Sequence[ServerEvent]:
         """The events that the client is sent for ``event``: itself, another one or none."""
         if not self._beta:
             return (event,)
-        shown = translation.server_event(event, self._temperature)
+        shown = translation.server_event(event)
         return () if shown is None else (shown,)

@@ -20,6 +20,10 @@ class ProtocolError(Exception):
         self.param = param
 
 
+def unknown_parameter(path: str) -> ProtocolError:
+    return ProtocolError("unknown_parameter", f"Unknown parameter: '{path}'.", path)
+
+
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>[^`]*)`")
 _MISSING = re.compile(r"Object missing required field `(?P<field>[^`]*)`")
 _PATH = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")

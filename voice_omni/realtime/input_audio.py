@@ -74,6 +74,12 @@ class InputAudio:
         message = f"The input audio buffer holds {self.uncommitted_ms:.0f}ms of audio. Commit or clear it."
         return ProtocolError("input_audio_buffer_full", message)
 
+    def continued(self, audio_format: AudioFormat) -> InputAudio:
+        """The same buffer, filled in another format from now on; half a sample in the old one is lost."""
+        following = InputAudio(audio_format)
+        following._uncommitted = self._uncommitted * sample_rate_of(audio_format) // sample_rate_of(self.format)
+        return following
+
     def committed(self) -> None:
         """The sound so far is a turn; half a sample that has arrived belongs to the next one."""
         self._uncommitted = 0.0

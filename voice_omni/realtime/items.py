@@ -29,6 +29,10 @@ class Part:
     def spoken(self) -> bool:
         return self.type in ("input_audio", "output_audio")
 
+    @property
+    def characters(self) -> int:
+        return len(self.text or "") + len(self.image or "")
+
     def to_json(self) -> dict[str, Any]:
         if self.image is not None:
             return {"type": self.type, "image_url": self.image}
@@ -63,6 +67,23 @@ class MessageItem:
             "content": [part.to_json() for part in self.content],
         }
 
+    @property
+    def characters(self) -> int:
+        """How much it holds."""
+        return sum(part.characters for part in self.content)
+
+    @property
+    def untranscribed(self) -> bool:
+        """Whether it is sound of which the words are not known."""
+        return any(part.type == "input_audio" and part.text is None for part in self.content)
+
+    @property
+    def unheard(self) -> bool:
+        """An answer that is over and of whose sound, for all that is known for certain, nothing was heard."""
+        if self.alignment is None or self.status == "in_progress":
+            return False
+        return (self.truncated and self.heard_ms == 0) or (self.status == "incomplete" and self.alignment.samples == 0)
+
     def message(self) -> Message | None:
         """What the model is told of it: of a spoken answer only what was heard; None if that is nothing."""
         text = " ".join(part.text for part in self.content if part.text)
@@ -85,11 +106,18 @@ class MessageItem:
                 f"Audio content of {duration:.0f}ms is already shorter than {played_ms}ms.",
                 "audio_end_ms",
             )
+        self.cut(played_ms)
+
+    def cut(self, played_ms: float) -> int:
+        """For certain no more than ``played_ms`` of it was heard. Returns that in whole milliseconds of its sound."""
+        if self.alignment is not None:
+            played_ms = min(played_ms, self.alignment.duration_ms)
         if not self.truncated or self.heard_ms is None or played_ms < self.heard_ms:
             self.heard_ms = float(played_ms)
         self.truncated = True
         if self.status != "in_progress":
             self.drop_unheard()
+        return int(played_ms)
 
     def drop_unheard(self) -> None:
         """Take what a truncation cut off out of the transcript."""
@@ -120,6 +148,10 @@ class FunctionCall:
             "arguments": self.arguments,
         }
 
+    @property
+    def characters(self) -> int:
+        return len(self.name) + len(self.arguments)
+
     def message(self) -> Message | None:
         """A call that was cut off is nothing that the model needs to know."""
         if self.status != "completed":
@@ -145,6 +177,10 @@ class FunctionCallOutput:
             "call_id": self.call_id,
             "output": self.output,
         }
+
+    @property
+    def characters(self) -> int:
+        return len(self.output)
 
     def message(self) -> Message | None:
         return Message("tool", self.output, call_id=self.call_id)

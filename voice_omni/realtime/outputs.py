@@ -10,6 +10,18 @@ from voice_omni.realtime.events import EventWriter, ServerEvent
 from voice_omni.realtime.items import FunctionCall, Item, MessageItem, Part
 
 
+def without_oldest(conversation: Conversation, keep: Item, write: EventWriter) -> list[ServerEvent]:
+    """Let the conversation forget what it has no room for, now that ``keep`` is in it."""
+    return [write("conversation.item.deleted", item_id=item_id) for item_id in conversation.make_room(keep)]
+
+
+def without_unheard(conversation: Conversation, item: Item, write: EventWriter) -> list[ServerEvent]:
+    """Take ``item`` out of the conversation if nothing of it was heard."""
+    if isinstance(item, MessageItem) and item.unheard and conversation.remove_unheard(item.id):
+        return [write("conversation.item.deleted", item_id=item.id)]
+    return []
+
+
 class Slot:
     """One item's place among a response's outputs, and in the conversation if the response writes it."""
 
@@ -25,15 +37,20 @@ class Slot:
         if self._conversation is not None:
             previous = self._conversation.insert(item)
             events.append(self.write("conversation.item.added", previous_item_id=previous, item=shown))
+            events += without_oldest(self._conversation, item, self.write)
         return events
 
     def done(self, item: Item) -> list[ServerEvent]:
-        """A client may have deleted the item meanwhile: then the conversation has nothing to be told of."""
+        """A client may have deleted the item meanwhile: then the conversation has nothing to be told of.
+
+        An answer of which nothing was heard leaves the conversation again.
+        """
         shown = item.to_json()
         events = [self._item_event("done", shown)]
         if self._conversation is not None and self._conversation.find(item.id) is not None:
             previous = self._conversation.previous_id(item.id)
             events.append(self.write("conversation.item.done", previous_item_id=previous, item=shown))
+            events += without_unheard(self._conversation, item, self.write)
         return events
 
     def place(self, item: Item) -> dict[str, Any]:

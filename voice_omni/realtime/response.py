@@ -22,7 +22,8 @@ CancelReason = Literal["turn_detected", "client_cancelled"]
 class ResponseSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for one response: the session's settings with the request's own changes.
 
-    ``output`` ``transcript`` is what there is instead of a response in a transcription session.
+    ``output`` ``transcript`` is what there is instead of a response in a transcription session. Without
+    ``parallel_tool_calls`` only the first call is made. ``temperature`` None is the model's own.
     """
 
     output: Modality
@@ -33,6 +34,8 @@ class ResponseSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_output_tokens: TokenLimit
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice = "auto"
+    parallel_tool_calls: bool = True
+    temperature: float | None = None
     metadata: dict[str, str] | None = None
     interruptible: bool = True
 
@@ -103,7 +106,7 @@ class Response:
 
     def call(self, delta: ToolCallDelta) -> list[ServerEvent]:
         """The next piece of a function call."""
-        if self.done:
+        if self.done or (delta.call > 0 and not self.settings.parallel_tool_calls):
             return []
         message = self._message
         if message is None or not message.open:
@@ -144,6 +147,7 @@ class Response:
 
     def to_json(self) -> dict[str, Any]:
         settings = self.settings
+        of_beta = {} if settings.temperature is None else {"temperature": settings.temperature}
         return {
             "object": "realtime.response",
             "id": self.id,
@@ -156,6 +160,7 @@ class Response:
             "audio": {"output": {"format": msgspec.to_builtins(settings.output_format), "voice": settings.voice}},
             "metadata": settings.metadata,
             "usage": self._usage,
+            **of_beta,
         }
 
     def _open_message(self) -> tuple[MessageOutput, list[ServerEvent]]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Literal
 
+import msgspec
+
 from voice_omni.client.interface import ToolCallDelta
 from voice_omni.proto.errors import ErrorInfo
 from voice_omni.realtime.client_events import ResponseOptions
 from voice_omni.realtime.conversation import Conversation
+from voice_omni.realtime.errors import unknown_parameter
 from voice_omni.realtime.events import EventWriter, ServerEvent
 from voice_omni.realtime.ids import IdFactory
 from voice_omni.realtime.response import CancelReason, Response, ResponseSettings
@@ -25,6 +28,8 @@ def settings_for(session: Session, options: ResponseOptions) -> ResponseSettings
     audio = options.audio.output
     modality = options.output_modalities or session.output_modalities
     limit = options.max_output_tokens
+    parallel = options.parallel_tool_calls
+    temperature = session.temperature if options.temperature is msgspec.UNSET else options.temperature
     return ResponseSettings(
         output="transcript" if session.type == "transcription" else modality[0],
         instructions=session.instructions if options.instructions is None else options.instructions,
@@ -34,13 +39,20 @@ def settings_for(session: Session, options: ResponseOptions) -> ResponseSettings
         max_output_tokens=session.max_output_tokens if limit is None else limit,
         tools=requested(session.tools if options.tools is None else options.tools),
         tool_choice=requested_choice(options.tool_choice or session.tool_choice),
+        parallel_tool_calls=(session.parallel_tool_calls if parallel is None else parallel) is not False,
+        temperature=None if temperature is msgspec.UNSET else temperature,
         metadata=options.metadata,
         interruptible=options.interruptible,
     )
 
 
-def check_options(options: ResponseOptions, session: Session, rates: Collection[int]) -> None:
-    """``rates``: that ``audio/pcm`` may have. Raises :class:`ProtocolError` ``invalid_value``."""
+def check_options(options: ResponseOptions, session: Session, rates: Collection[int], *, beta: bool = False) -> None:
+    """``rates``: that ``audio/pcm`` may have. ``beta``: whether the options come from that dialect.
+
+    Raises :class:`ProtocolError` (``unknown_parameter``, ``invalid_value``).
+    """
+    if not beta and options.temperature is not msgspec.UNSET:
+        raise unknown_parameter("response.temperature")
     check_prompt(options.prompt, "response.prompt")
     check_rate(options.audio.output.format, rates, "response.audio.output.format")
     if options.tools is not None or options.tool_choice is not None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
-from voice_omni.realtime.errors import ProtocolError, from_validation
+from voice_omni.realtime.errors import ProtocolError, from_validation, unknown_parameter
 from voice_omni.realtime.tools import ToolChoice, Tools, check_tools
 
 _S = TypeVar("_S", bound=msgspec.Struct)
@@ -59,17 +59,24 @@ TurnDetection = ServerVad | SemanticVad
 
 
 class Transcription(_Strict, frozen=True):
-    """Asks for events with the transcript of what the person said."""
+    """Asks for events with the transcript of what the person said. The rest is advisory: the pipeline recognises.
+
+    The newer fields are shown to those who set them: older clients do not know them.
+    """
 
     model: str | None = None
     language: str | None = None
     prompt: str | None = None
+    delay: Literal["minimal", "low", "medium", "high", "xhigh"] | msgspec.UnsetType | None = msgspec.UNSET
+    keywords: tuple[str, ...] | msgspec.UnsetType | None = msgspec.UNSET
+    languages: tuple[str, ...] | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class NoiseReduction(_Strict, frozen=True):
     """Where the microphone is. Advisory: voice activity and recognition here are made for both."""
 
-    type: Literal["near_field", "far_field"]
+    type: Literal["near_field", "far_field"] | None = None
+    strength: Annotated[float, msgspec.Meta(ge=0.0)] | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class AudioInput(_Strict, frozen=True):
@@ -99,6 +106,8 @@ class Audio(_Strict, frozen=True):
 
 Modalities = Annotated[tuple[Literal["audio", "text"], ...], msgspec.Meta(min_length=1, max_length=1)]
 TokenLimit = Annotated[int, msgspec.Meta(ge=1, le=4096)] | Literal["inf"]
+Temperature = Annotated[float, msgspec.Meta(ge=0.6, le=1.2)]
+"""The range of the beta dialect, which alone has the setting."""
 Include = tuple[Literal["item.input_audio_transcription.logprobs"], ...]
 
 
@@ -115,7 +124,7 @@ class TokenLimits(_Strict, frozen=True):
 
 
 class RetentionRatio(_Strict, frozen=True, tag="retention_ratio", tag_field="type"):
-    """How much of a conversation that has become too long is kept. Advisory: each model cuts in its own steps."""
+    """How much of a conversation that has become too long is kept; see :class:`~voice_omni.realtime.window.Window`."""
 
     retention_ratio: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
     token_limits: TokenLimits | None = None
@@ -130,7 +139,7 @@ class Prompt(_Strict, frozen=True):
 
 
 class Reasoning(_Strict, frozen=True):
-    """How long to think before answering. Kept for the client; advisory."""
+    """How long to think before answering. Kept for the client: no model here reasons before it speaks."""
 
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
 
@@ -139,7 +148,8 @@ class Session(_Strict, frozen=True):
     """What a client can set about a conversation. Immutable: an update makes a new one or fails as a whole.
 
     ``type`` ``transcription``: what is said is written down and nobody answers. Such a session is shown, and can be
-    set, only in part: see :mod:`voice_omni.realtime.transcription_session`.
+    set, only in part: see :mod:`voice_omni.realtime.transcription_session`. ``temperature`` is the beta dialect's;
+    while it is unset it is not shown, and the model's own holds.
     """
 
     type: Literal["realtime", "transcription"] = "realtime"
@@ -155,6 +165,7 @@ class Session(_Strict, frozen=True):
     truncation: Literal["auto", "disabled"] | RetentionRatio = "auto"
     prompt: Prompt | None = None
     include: Include | None = None
+    temperature: Temperature | msgspec.UnsetType = msgspec.UNSET
     audio: Audio = Audio()
 
     @property
@@ -165,13 +176,15 @@ class Session(_Strict, frozen=True):
 
 _BASES: Mapping[str, Mapping[str, Any]] = {"turn_detection": {"type": "server_vad"}}
 """What a partial object is merged over when the setting is off: its default kind."""
+_ONE_KIND: Final = frozenset({"noise_reduction"})
+"""Objects whose other fields mean the same whatever their ``type``."""
 
 
 def _merge(current: Any, patch: Any, key: str) -> Any:
     if not isinstance(patch, dict):
         return patch
     base = current if isinstance(current, dict) else dict(_BASES.get(key, {}))
-    if "type" in patch and patch["type"] != base.get("type"):
+    if key not in _ONE_KIND and "type" in patch and patch["type"] != base.get("type"):
         return patch  # another kind of object: the old kind's fields mean nothing in it
     return {**base, **{name: _merge(base.get(name), value, name) for name, value in patch.items()}}
 
@@ -182,13 +195,17 @@ def merged(current: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, An
     return result
 
 
-def updated(session: Session, patch: Mapping[str, Any], rates: Collection[int] = CONTRACT_RATES) -> Session:
+def updated(
+    session: Session, patch: Mapping[str, Any], rates: Collection[int] = CONTRACT_RATES, *, beta: bool = False
+) -> Session:
     """``session`` with the keys that are present in ``patch`` changed, at any depth.
 
     ``type`` and ``model`` are fixed for a session: clients repeat the name of the model that they connected with, and
-    it changes nothing. ``rates``: that ``audio/pcm`` may have. Raises :class:`ProtocolError` (``unknown_parameter``,
-    ``invalid_value``), with the parameter's path.
+    it changes nothing. ``rates``: that ``audio/pcm`` may have. ``beta``: whether the patch comes from that dialect.
+    Raises :class:`ProtocolError` (``unknown_parameter``, ``invalid_value``), with the parameter's path.
     """
+    if not beta and "temperature" in patch:
+        raise unknown_parameter("session.temperature")
     if patch.get("type", session.type) != session.type:
         raise ProtocolError(
             "invalid_value", f"Invalid value for 'session.type': this session is '{session.type}'.", "session.type"

@@ -32,16 +32,30 @@ class FunctionChoice(
     name: FunctionName
 
 
-Tools = Annotated[tuple[FunctionTool, ...], msgspec.Meta(max_length=128)]
-ToolChoice = Literal["auto", "none", "required"] | FunctionChoice
+class McpTool(msgspec.Struct, frozen=True, tag="mcp", tag_field="type"):
+    """A server of tools, which the contract knows and :func:`check_tools` refuses."""
 
 
-def check_tools(tools: Sequence[FunctionTool], choice: ToolChoice, path: str) -> None:
+class McpChoice(msgspec.Struct, frozen=True, tag="mcp", tag_field="type"):
+    """A tool of such a server must be called."""
+
+
+Tools = Annotated[tuple[FunctionTool | McpTool, ...], msgspec.Meta(max_length=128)]
+ToolChoice = Literal["auto", "none", "required"] | FunctionChoice | McpChoice
+
+
+def check_tools(tools: Sequence[FunctionTool | McpTool], choice: ToolChoice, path: str) -> None:
     """Names must be unique, and a chosen function must exist. Raises :class:`ProtocolError` ``invalid_value``.
 
     ``path``: of the object that holds ``tools`` and ``tool_choice``.
     """
-    names = [tool.name for tool in tools]
+    names: list[str] = []
+    for index, tool in enumerate(tools):
+        if isinstance(tool, McpTool):
+            raise _no_mcp(f"{path}.tools[{index}].type")
+        names.append(tool.name)
+    if isinstance(choice, McpChoice):
+        raise _no_mcp(f"{path}.tool_choice.type")
     for index, name in enumerate(names):
         if name in names[:index]:
             param = f"{path}.tools[{index}].name"
@@ -51,10 +65,22 @@ def check_tools(tools: Sequence[FunctionTool], choice: ToolChoice, path: str) ->
         raise ProtocolError("invalid_value", f"Invalid value for '{param}': there is no tool '{choice.name}'.", param)
 
 
-def requested(tools: Sequence[FunctionTool]) -> tuple[Tool, ...]:
-    """The tools as a request names them."""
-    return tuple(Tool(tool.name, tool.description or "", tool.parameters or {}) for tool in tools)
+def _no_mcp(param: str) -> ProtocolError:
+    message = f"Invalid value for '{param}': this server calls functions of its clients, no 'mcp' servers."
+    return ProtocolError("invalid_value", message, param)
+
+
+def requested(tools: Sequence[FunctionTool | McpTool]) -> tuple[Tool, ...]:
+    """The functions as a request names them."""
+    functions = (tool for tool in tools if isinstance(tool, FunctionTool))
+    return tuple(Tool(tool.name, tool.description or "", tool.parameters or {}) for tool in functions)
 
 
 def requested_choice(choice: ToolChoice) -> RequestedChoice:
-    return NamedTool(choice.name) if isinstance(choice, FunctionChoice) else choice
+    match choice:
+        case FunctionChoice(name=name):
+            return NamedTool(name)
+        case McpChoice():
+            raise ValueError("a choice that was not checked")
+        case _:
+            return choice

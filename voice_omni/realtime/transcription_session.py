@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from voice_omni.realtime.errors import ProtocolError
+from voice_omni.realtime.errors import unknown_parameter
 from voice_omni.realtime.settings import (
     CONTRACT_RATES,
     AudioInput,
@@ -59,8 +59,7 @@ def updated_transcription(
     check_rate(view.audio.input.format, rates, "session.audio.input.format")
     for name in _ABOUT_ANSWERS:
         if name in (raw["audio"]["input"]["turn_detection"] or {}):
-            param = f"session.audio.input.turn_detection.{name}"
-            raise ProtocolError("unknown_parameter", f"Unknown parameter: '{param}'.", param)
+            raise unknown_parameter(f"session.audio.input.turn_detection.{name}")
     return _with(session, view)
 
 

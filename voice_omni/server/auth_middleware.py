@@ -7,12 +7,10 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from voice_omni.realtime.events import EventWriter
 from voice_omni.realtime.ids import IdFactory
 from voice_omni.server.auth import PUBLIC, Caller, Guard, Refused
 from voice_omni.server.http_errors import error_response
-from voice_omni.session.outbox import Close
-from voice_omni.transports import websocket as transport
+from voice_omni.server.refusals import refuse_websocket
 
 _CALLER = "voice_omni.caller"
 
@@ -24,12 +22,7 @@ def caller_of(connection: HTTPConnection) -> Caller | None:
 
 
 class AuthMiddleware:
-    """Lets a request through with its caller, or answers it.
-
-    A refused WebSocket handshake is answered with the HTTP status, which every client with headers can see. A browser
-    cannot see it: one that offers the subprotocol ``realtime`` is accepted, told in an ``error`` event, and closed
-    with 1008, which no client takes for a reason to try again.
-    """
+    """Lets a request through with its caller, or answers it."""
 
     def __init__(self, app: ASGIApp, guard: Guard, ids: IdFactory) -> None:
         self._app = app
@@ -52,14 +45,10 @@ class AuthMiddleware:
         await self._app(scope, receive, send)
 
     async def _refuse(self, refused: Refused, scope: Scope, receive: Receive, send: Send) -> None:
-        extra = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else None
-        response = error_response(refused.status, refused.code, refused.message, headers=extra)
+        headers = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else None
+        status, code, message = refused.status, refused.code, refused.message
         if scope["type"] == "http":
-            await response(scope, receive, send)
-            return
-        websocket = WebSocket(scope, receive, send)
-        if "authorization" not in websocket.headers and transport.SUBPROTOCOL in scope["subprotocols"]:
-            event = EventWriter(self._ids).error(refused.code, refused.message, kind="invalid_request_error")
-            await transport.refuse(websocket, event, Close(1008, refused.code))
+            await error_response(status, code, message, headers=headers)(scope, receive, send)
         else:
-            await websocket.send_denial_response(response)
+            websocket = WebSocket(scope, receive, send)
+            await refuse_websocket(websocket, self._ids, status, code, message, headers=headers)

@@ -12,6 +12,7 @@ from voice_omni.proto.errors import OmniError
 from voice_omni.realtime.connection import connection_of
 from voice_omni.realtime.events import EventWriter
 from voice_omni.server.auth_middleware import caller_of
+from voice_omni.server.refusals import refuse_websocket
 from voice_omni.server.services import Services
 from voice_omni.server.sessions import Sessions
 from voice_omni.session.outbox import Close
@@ -24,6 +25,10 @@ def routes(services: Services, sessions: Sessions) -> list[BaseRoute]:
     async def realtime(websocket: WebSocket) -> None:
         """See :mod:`voice_omni.realtime.connection` for what a client can ask for by the way in which it connects."""
         query = websocket.query_params
+        if "call_id" in query:
+            message = "No session found for the provided call_id."
+            await refuse_websocket(websocket, services.ids, 404, "call_id_not_found", message, param="call_id")
+            return
         connection = connection_of(
             beta_headers=websocket.headers.getlist("openai-beta"),
             subprotocols=websocket.scope["subprotocols"],

@@ -91,7 +91,8 @@ class Sessions:
         core = RealtimeCore(initial, self._facts(connection), self._services.ids)
         dialect = Dialect(beta=connection.beta)
         update = msgspec.json.encode({"type": "session.update", "session": patch}).decode()
-        answer, *_ = core.receive(dialect.incoming(update))
+        understood = dialect.incoming(update)
+        answer, *_ = core.receive(understood, beta=dialect.is_beta)
         if not isinstance(answer, dict):
             raise RuntimeError(f"an update was answered by {answer}")
         if answer["type"] == "error":

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+import msgspec
+
+from voice_omni.proto.errors import ErrorInfo
 from voice_omni.realtime.commands import Output
 from voice_omni.realtime.core import RealtimeCore
 from voice_omni.session.options import SessionOptions
@@ -12,8 +15,9 @@ from voice_omni.session.preparation import Preparation
 from voice_omni.session.timers import Timers
 from voice_omni.session.turn import Turn
 
-_MAX_UNKNOWN: Final = 8
-"""Turns of which the words are not known, yet or for ever, whose sound is kept."""
+_MAX_UNKNOWN: Final = 64
+_MAX_UNKNOWN_S: Final = 600.0
+"""Turns of which the words are not known, yet or for ever, and seconds of them, whose sound is kept."""
 
 
 class CommittedTurns:
@@ -43,15 +47,17 @@ class CommittedTurns:
         if not self._core.transcribes_only:
             self._prepared = turn
             self._timers.set("hold", self._options.hold_ms / 1000, self._release)
-        self.remember(turn, item_id)
+        self._remember(turn, item_id)
         self.learn(turn)
 
-    def remember(self, turn: Turn, item_id: str) -> None:
-        """The item ``item_id`` is sound of which the words are not known."""
-        turn.item_id = item_id
-        self._unknown[item_id] = turn
-        if len(self._unknown) > _MAX_UNKNOWN:
-            del self._unknown[next(iter(self._unknown))]
+    def given(self, turn: Turn, item_id: str) -> None:
+        """The turn is sound in a client's own item; its words are learnt now if somebody wants them, else when it is
+        answered."""
+        self._remember(turn, item_id)
+        if self._core.transcripts_wanted:
+            settings = msgspec.structs.replace(self._core.prospect(), output="transcript")
+            turn.run = self._preparation.open(self._preparation.request(settings, turn), turn)
+            turn.run.end_input()
 
     def learn(self, turn: Turn) -> None:
         """Pass on what is known of the turn's words."""
@@ -77,10 +83,29 @@ class CommittedTurns:
         turns = (turn for item_id, turn in reversed(self._unknown.items()) if conversation.find(item_id) is not None)
         return next(turns, None)
 
+    def unknown(self, item_id: str | None) -> Turn | None:
+        """The turn that is the item, if its words are not known."""
+        return self._unknown.get(item_id) if item_id is not None else None
+
     def answered(self, turn: Turn) -> None:
         """A response of the conversation has the turn's answer."""
         if turn is self._prepared:
             self._prepared = None
+
+    def _remember(self, turn: Turn, item_id: str) -> None:
+        """The item ``item_id`` is sound of which the words are not known. The oldest are given up for it."""
+        turn.item_id = item_id
+        self._unknown[item_id] = turn
+        seconds = sum(each.utterance.seconds for each in self._unknown.values())
+        for old_id, old in list(self._unknown.items()):
+            if old is turn or (len(self._unknown) <= _MAX_UNKNOWN and seconds <= _MAX_UNKNOWN_S):
+                return
+            seconds -= old.utterance.seconds
+            del self._unknown[old_id]
+            if old.run is not None and old.run.response_id is None and old.run.error is None:
+                self._preparation.drop(old)
+                failure = ErrorInfo("overloaded", "Too much sound is waiting to be understood.", retryable=True)
+                self._do(self._core.transcription_failed(old_id, failure))
 
     def _release(self) -> None:
         """Nobody asked for the answer that was being made; what was said may still have to be transcribed."""

@@ -30,6 +30,7 @@ def build_request(
         tools=settings.tools,
         tool_choice=settings.tool_choice,
         voice=settings.voice if settings.voice in voices else None,
+        temperature=settings.temperature,
         speed=None if settings.speed == 1.0 else settings.speed,
         max_output_tokens=None if settings.max_output_tokens == "inf" else settings.max_output_tokens,
         session_id=session_id,

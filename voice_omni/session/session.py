@@ -11,8 +11,7 @@ from functools import partial
 from typing import assert_never
 
 from voice_omni.audio.pcm import Samples
-from voice_omni.audio.resample import StreamResampler
-from voice_omni.client.interface import AudioDelta, Done, Message, TextDelta, ToolCallDelta, Transcript
+from voice_omni.client.interface import AudioDelta, Done, TextDelta, ToolCallDelta, Transcript
 from voice_omni.proto.errors import ErrorInfo
 from voice_omni.realtime import commands
 from voice_omni.session.answers import Answers
@@ -89,7 +88,7 @@ class VoiceSession:
 
     async def receive(self, message: str | bytes) -> None:
         """One frame from the client, as it came. Frames must be handed over one after the other."""
-        await self._take(self._core.receive(self._dialect.incoming(message)))
+        await self._take(self._core.receive(self._dialect.incoming(message), beta=self._dialect.is_beta))
 
     async def listen(self, samples: Samples, sample_rate: int) -> None:
         """float32 ``[samples]`` that came on a track of their own: one more frame."""
@@ -126,10 +125,10 @@ class VoiceSession:
                 self._forget_turn()
             case commands.TurnCommitted(item_id):
                 self._commit(item_id)
-            case commands.ItemAudio(item_id, samples, sample_rate):
-                self._given(item_id, samples, sample_rate)
-            case commands.StartReply(response_id, messages):
-                self._answer(response_id, messages)
+            case commands.ItemAudio():
+                self._committed.given(self._brought(command), command.item_id)
+            case commands.StartReply():
+                self._answer(command)
             case commands.CancelReply(response_id):
                 self._answers.cut(response_id)
                 self._idle.answered()
@@ -305,14 +304,12 @@ class VoiceSession:
         turn.moments.committed = self._clock()
         self._committed.add(turn, item_id)
 
-    def _given(self, item_id: str, samples: Samples, sample_rate: int) -> None:
-        """A client's item holds sound; its words will be known when it is answered."""
-        resampler = StreamResampler(sample_rate, self._ear.hearing.model_rate)
+    def _brought(self, sound: commands.ItemAudio) -> Turn:
+        """Sound that the client brings along is a turn that is over."""
         turn = self._new_turn()
-        turn.utterance.append(resampler.push(samples))
-        turn.utterance.append(resampler.flush())
+        turn.utterance.append_all(sound.samples, sound.sample_rate)
         turn.ended = True
-        self._committed.remember(turn, item_id)
+        return turn
 
     # From an item to an answer
 
@@ -324,12 +321,16 @@ class VoiceSession:
             self._unasked = self._core.responses.active.id if self._core.responses.active is not None else None
             self._do(outputs)
 
-    def _answer(self, response_id: str, messages: tuple[Message, ...] | None) -> None:
+    def _answer(self, command: commands.StartReply) -> None:
+        response_id, heard = command.response_id, command.heard
         response = self._core.responses.get(response_id)
         if response is None:
             return
-        turn = self._committed.spoken() if messages is None else None
-        request = self._preparation.request(response.settings, turn, messages)
+        if isinstance(heard, commands.ItemAudio):
+            turn: Turn | None = self._brought(heard)
+        else:
+            turn = self._committed.spoken() if command.messages is None else self._committed.unknown(heard)
+        request = self._preparation.request(response.settings, turn, command.messages)
         run = turn.run if turn is not None and response.in_conversation else None
         if turn is None or run is None or run.request != request or not turn.answerable:
             run = self._preparation.open(request, turn)
@@ -357,9 +358,13 @@ class VoiceSession:
 
     def _reconsider(self) -> None:
         """Settings or items have changed: an answer being prepared from what held before begins anew."""
-        vad = self._core.session.audio.input.turn_detection
+        vad, turn = self._core.session.audio.input.turn_detection, self._turn
         if vad is not None and not self._ear.hearing.detecting:
             self._forget_turn()  # it was waiting for a commit by hand
+        elif vad is None and turn is not None and turn.contested is not None:
+            turn.contested = None  # from now on the client says what is a turn
+            self._timers.cancel("resume")
+            self._floor.release()
         self._ear.hearing.configure(vad)
         if self._turn is not None:
             self._preparation.refresh(self._turn)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from voice_omni.audio.pcm import Samples
+from voice_omni.audio.resample import StreamResampler
 
 
 class Utterance:
@@ -27,6 +28,12 @@ class Utterance:
             self._pieces.append(samples)
             self.samples += len(samples)
             self._wake()
+
+    def append_all(self, samples: Samples, sample_rate: int) -> None:
+        """Sound at another rate, which is all that there will be of it."""
+        resampler = StreamResampler(sample_rate, self.sample_rate)
+        self.append(resampler.push(samples))
+        self.append(resampler.flush())
 
     def reader(self) -> UtteranceReader:
         return UtteranceReader(self)

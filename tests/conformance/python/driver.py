@@ -22,13 +22,39 @@ FASTER = 2.0
 Event = TypeVar("Event")
 
 
+class Anything(Any):
+    """Equal to any words and to any length but none."""
+
+    def __eq__(self, other: object) -> bool:
+        return bool(other.strip() if isinstance(other, str) else other)
+
+    def __round__(self, digits: int = 0) -> Anything:
+        return self
+
+    def __repr__(self) -> str:
+        return "anything"
+
+    __hash__ = None
+
+
+ANYTHING = Anything()
+
+
 class Setup:
-    """``http``, ``https``: where the server listens. ``said``: 16-bit 24 kHz recordings by the part they belong to."""
+    """``http``, ``https``: where the server listens. ``said``: 16-bit 24 kHz recordings by the part they belong to.
+
+    What the scenario leaves open, because a model answers, equals anything that is not empty. ``steps``: those to go
+    through.
+    """
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.http: str = values["http"]
         self.https: str = values["https"]
-        self.scenario: dict[str, Any] = values["scenario"]
+        self.scenario: dict[str, Any] = {
+            part: {name: ANYTHING if value is None else value for name, value in fields.items()}
+            for part, fields in values["scenario"].items()
+        }
+        self.steps: list[str] = values["steps"]
         self.word_seconds: float = values["word_seconds"]
         self.said = {name: Path(path).read_bytes() for name, path in values["recordings"].items()}
 
@@ -42,6 +68,8 @@ class Setup:
 
     def seconds(self, answer: str) -> float:
         """How long the server speaks ``answer``."""
+        if isinstance(answer, Anything):
+            return answer
         return len(answer.split()) * self.word_seconds
 
 
@@ -54,9 +82,6 @@ class Driver(Protocol):
     async def interruption(self) -> None: ...
     async def error(self) -> None: ...
     async def close(self) -> None: ...
-
-
-STEPS = ("connect", "session_update", "spoken_turn", "text_turn", "tool_call", "interruption", "error", "close")
 
 
 class Seen(list[Event]):
@@ -121,8 +146,9 @@ def _place(error: BaseException) -> str:
 
 
 async def _run(make: Callable[[Setup], Driver]) -> None:
-    driver = make(Setup(json.loads(sys.argv[1])))
-    for name in STEPS:
+    setup = Setup(json.loads(sys.argv[1]))
+    driver = make(setup)
+    for name in setup.steps:
         error = await _step(getattr(driver, name))
         sys.stdout.write(json.dumps({"step": name, "error": error}) + "\n")
 

@@ -12,7 +12,7 @@ from driver import RATE, Seen, Setup, check, heard, main, same
 from livekit import rtc
 from livekit.agents import llm
 from livekit.plugins.openai import realtime
-from openai.types.realtime import ConversationItemRetrieveEvent
+from openai.types.realtime import ConversationItemRetrieveEvent, ConversationItemTruncateEvent
 
 EVENTS = (
     "generation_created",
@@ -166,8 +166,40 @@ class LiveKit:
         async for message in generation.message_stream:
             await collect(message)
         check((await self.kind("metrics_collected", since)).cancelled, "the response was not cancelled")
+        await self.unheard(message.message_id)
+        await self.twice(self.scenario["text"]["prompt"])
         text = self.scenario["text"]
         await self.answered(await self.ask(text["prompt"]), text["answer"])
+
+    async def unheard(self, item_id: str) -> None:
+        """It deletes what nobody heard, and keeps up with a server that removes it as well."""
+        since = len(self.seen)
+        self.session.send_event(
+            ConversationItemTruncateEvent(
+                type="conversation.item.truncate", item_id=item_id, content_index=0, audio_end_ms=0
+            )
+        )
+        self.session.truncate(message_id=item_id, modalities=["audio"], audio_end_ms=0)
+        await self.seen.holds(lambda: sum(kind == "conversation.item.deleted" for kind, _ in self.seen[since:]) == 2)
+        check(self.session.chat_ctx.get_by_id(item_id) is None, "the mirror of the conversation still has it")
+        self.no_errors(since)
+
+    async def twice(self, prompt: str) -> None:
+        """An item that is there already is not worth failing a turn over."""
+        since = len(self.seen)
+        item = {
+            "type": "message",
+            "id": "item_mine",
+            "role": "user",
+            "content": [{"type": "input_text", "text": prompt}],
+        }
+        self.session.send_event({"type": "conversation.item.create", "item": item})
+        context = self.session.chat_ctx.copy()
+        context.add_message(role="user", content=prompt, id="item_mine")
+        await self.session.update_chat_ctx(context)
+        error = (await self.kind("error", since))["error"]
+        same(error["code"], "item_already_exists")
+        same(self.said_last("user"), prompt)
 
     async def close(self) -> None:
         await self.session.aclose()

@@ -143,6 +143,21 @@ class OpenAIPython:
         heard(retrieved.item.content[0].transcript, part["answer"], 3, 4)
         await speaking
         await self.answered(part["reply"], self.seen.index(done) + 1)
+        await self.unheard(item_id)
+
+    async def unheard(self, item_id: str) -> None:
+        """An answer of which nothing was heard is gone, and can be spoken of all the same until it is deleted."""
+        since, item = len(self.seen), self.connection.conversation.item
+        await item.truncate(item_id=item_id, content_index=0, audio_end_ms=0)
+        same((await self.kind("conversation.item.deleted", since)).item_id, item_id)
+        since = len(self.seen)
+        await item.truncate(item_id=item_id, content_index=0, audio_end_ms=0)
+        await item.retrieve(item_id=item_id)
+        await item.delete(item_id=item_id)
+        same((await self.kind("conversation.item.deleted", since)).item_id, item_id)
+        same((await self.kind("conversation.item.retrieved", since)).item.content[0].transcript, "")
+        await self.kind("conversation.item.truncated", since)
+        check(all(event.type != "error" for event in self.seen[since:]), "it was refused")
 
     async def interrupt(self) -> None:
         async for piece in self.setup.speech("interruption"):
