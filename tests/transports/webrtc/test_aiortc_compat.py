@@ -86,7 +86,8 @@ async def test_a_connected_call_has_the_parts_that_are_used() -> None:
         assert pair.remote_addr[1] > 0
         assert callable(pair.protocol.transport.sendto)
         (transceiver,) = media._connection.getTransceivers()
-        assert f"a=ssrc:{transceiver.sender._ssrc} " in media._connection.localDescription.sdp
+        named = f"a=ssrc:{transceiver.sender._ssrc} cname:{peer._negotiated.cname}\r\n"
+        assert named in media._connection.localDescription.sdp
         assert transceiver._codecs[0].payloadType == peer._negotiated.payload_type
         assert len(media._connection._RTCPeerConnection__iceTransports) == 1
     finally:

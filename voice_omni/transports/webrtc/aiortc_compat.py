@@ -59,6 +59,8 @@ class Negotiated:
     payload_type: int
     ssrc: int
     """Of what is sent."""
+    cname: str
+    """The canonical name that the answer gives to it."""
     sends: bool
     """Whether the caller wants to hear something."""
     redundancy: bool
@@ -129,16 +131,19 @@ class MediaConnection:
         if not self._ice_connection().local_candidates:
             raise OmniError("no_candidates", "no address and UDP port for the call is free here", retryable=True)
         application = next((media for media in offer.media if media.kind == "application"), None)
+        answer = self._connection.localDescription.sdp
+        ssrc = transceiver.sender._ssrc
         negotiated = Negotiated(
             codec=codec,
             payload_type=_payload_type(transceiver),
-            ssrc=transceiver.sender._ssrc,
+            ssrc=ssrc,
+            cname=answer.partition(f"a=ssrc:{ssrc} cname:")[2].partition("\r\n")[0],
             sends=audio.direction in ("sendrecv", "recvonly"),
             redundancy=str(_opus_parameters(audio).get("useinbandfec")) == "1",
             events=application is not None,
             max_message_bytes=_max_message_bytes(application),
         )
-        return self._connection.localDescription.sdp, negotiated
+        return answer, negotiated
 
     def send(self, packet: bytes) -> None:
         """Encrypt and send an RTP or RTCP packet now. Without a connection, nothing happens."""

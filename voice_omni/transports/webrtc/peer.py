@@ -66,7 +66,6 @@ class Peer:
         self._sender = AudioSender(settings.max_queued_s, listener.played)
         self._receiver: AudioReceiver | None = None
         self._negotiated: Negotiated | None = None
-        self._cname = f"{self._random.getrandbits(64):016x}"
         self._timer: asyncio.TimerHandle | None = None
         self._connected = False
         self._opened = False
@@ -214,7 +213,7 @@ class Peer:
         assert self._receiver is not None
         self._report_at = now + _REPORT_S * self._random.uniform(0.5, 1.5)
         sent = self._sender.report(now, time.time()) if self._negotiated.sends else None
-        report = encode_report(self._negotiated.ssrc, self._cname, sent, self._receiver.report(now), bye=bye)
+        report = encode_report(self._negotiated.ssrc, self._negotiated.cname, sent, self._receiver.report(now), bye=bye)
         self._connection.send(report)
 
     def _reported(self, data: bytes) -> None:

@@ -19,8 +19,8 @@ from voice_omni.transports.webrtc.rtp import RtpPacket, SenderInfo
 
 FADE: Final = PLAY_RATE // 100
 """Samples in which sound that is flushed falls to silence."""
-GRACE_SLOTS: Final = 2
-"""Missed slots that are made up for: 40 ms are what every receiver buffers."""
+GRACE_SLOTS: Final = 4
+"""Missed slots that are made up for: receivers get used to 80 ms, but a hole is heard each time."""
 _TELL_FRAMES: Final = 5
 _DECAY_FRAMES: Final = 3
 """Silence that is really encoded after sound; then the encoder has settled, and its last packet serves for the rest."""
