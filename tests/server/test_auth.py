@@ -36,7 +36,7 @@ def opened(silero: SileroModel) -> Services:
 
 
 @pytest.mark.parametrize("headers", [{}, WRONG, {"Authorization": KEY}, {"Authorization": f"Basic {KEY}"}])
-@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/scripted", "/v1/nowhere", "/", "/docs"])
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/scripted", "/v1/nowhere", "/index.html", "/docs"])
 async def test_without_the_key_every_route_answers_401(closed: Services, headers: dict[str, str], path: str) -> None:
     async with serving(create_app(closed)) as address:
         status, body, shown = await request_json(address, path, headers=headers)

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
-from voice_omni.server import calls, client_secrets, health, models, realtime
+from voice_omni.server import calls, client_secrets, health, models, page, realtime
 from voice_omni.server.auth import Guard
 from voice_omni.server.auth_logging import keep_keys_out_of_logs
 from voice_omni.server.auth_middleware import AuthMiddleware
@@ -42,6 +42,7 @@ def create_app(services: Services) -> Starlette:
             *client_secrets.routes(sessions, secrets),
             *health.routes(services, sessions, lines),
             *models.routes(services),
+            *page.routes(),
         ],
         middleware=[
             Middleware(

@@ -15,10 +15,18 @@ from voice_omni.server.auth_secrets import ClientSecrets
 
 KEY_SUBPROTOCOL: Final = "openai-insecure-api-key."
 """Browsers cannot set headers on a WebSocket, so they offer their key as a subprotocol that begins like this."""
-PUBLIC: Final = frozenset({"/health"})
-"""Open to everybody. What is shown there to somebody without a key is up to the route."""
+_PUBLIC: Final = frozenset({"/", "/health"})
+_PUBLIC_BELOW: Final = "/assets/"
 EPHEMERAL: Final = frozenset({"/v1/realtime", "/v1/realtime/calls", "/v1/realtime/ice_servers"})
 """All that an ephemeral key opens: it may talk, not look around or make more keys."""
+
+
+def is_public(path: str) -> bool:
+    """Whether a path is open to everybody: the page and what it is made of, and ``/health``.
+
+    What is shown there to somebody without a key is up to the route.
+    """
+    return path in _PUBLIC or path.startswith(_PUBLIC_BELOW)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from voice_omni.realtime.ids import IdFactory
-from voice_omni.server.auth import PUBLIC, Caller, Guard, Refused
+from voice_omni.server.auth import Caller, Guard, Refused, is_public
 from voice_omni.server.http_errors import error_response
 from voice_omni.server.refusals import refuse_websocket
 
@@ -37,7 +37,7 @@ class AuthMiddleware:
         try:
             caller = self._guard.admit(scope["path"], headers, scope.get("subprotocols", ()))
         except Refused as refused:
-            if scope["path"] not in PUBLIC:
+            if not is_public(scope["path"]):
                 await self._refuse(refused, scope, receive, send)
                 return
         else:

@@ -1,0 +1,2 @@
+export { createAgent } from './agent';
+export type * from './api';
