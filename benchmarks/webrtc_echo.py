@@ -1,7 +1,8 @@
-"""An echo over WebRTC, made by one of three libraries, for :mod:`benchmarks.webrtc_calls` to call.
+"""An echo over WebRTC, made by one of three libraries, for others to call and to measure.
 
-    python -m benchmarks.webrtc_echo voice_omni|aiortc|fastrtc [SECONDS]
+    python -m benchmarks.webrtc_echo voice_omni|server|aiortc|fastrtc [SECONDS]
 
+``voice_omni`` is the media path alone; ``server`` is the way that a server's sound takes, to a media process and back.
 ``SECONDS``: after which voice_omni gives up a caller who vanished.
 
 Reads one JSON command a line and answers with one: ``{"offer": SDP}`` with an SDP answer, ``{"start": true}`` begins a
@@ -97,6 +98,41 @@ def voice_omni() -> Callable[[str], Awaitable[str]]:
     return answer
 
 
+def server() -> Callable[[str], Awaitable[str]]:
+    from voice_omni.audio.pcm import Samples
+    from voice_omni.proto.errors import ErrorInfo
+    from voice_omni.transports.webrtc import wire
+    from voice_omni.transports.webrtc.media_host import CallLine, MediaHost
+    from voice_omni.transports.webrtc.peer_interface import PeerSettings, PeerStats
+
+    class Echo:
+        line: CallLine | None = None
+
+        def opened(self) -> None: ...
+
+        def message(self, text: str) -> None: ...
+
+        def sound(self, position: int, samples: Samples) -> None:
+            if self.line is not None:
+                self.line.play(wire.to_bytes(samples))
+
+        def played(self, generation: int, samples: int) -> None: ...
+
+        def undelivered(self, error: ErrorInfo) -> None: ...
+
+        def closed(self, reason: str, stats: PeerStats | None) -> None: ...
+
+    host = MediaHost(1)
+    calls = iter(range(1_000_000))
+
+    async def answer(offer: str) -> str:
+        echo = Echo()
+        sdp, echo.line = await host.open(str(next(calls)), offer, PeerSettings(), echo)
+        return sdp
+
+    return answer
+
+
 def aiortc() -> Callable[[str], Awaitable[str]]:
     from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 
@@ -182,6 +218,8 @@ async def serve(answer: Callable[[str], Awaitable[str]]) -> None:
         print(json.dumps(reply), file=replies, flush=True)
 
 
+LIBRARIES = {"voice_omni": voice_omni, "server": server, "aiortc": aiortc, "fastrtc": fastrtc}
+
 if __name__ == "__main__":
     os.sched_setaffinity(0, {CORE})
-    asyncio.run(serve({"voice_omni": voice_omni, "aiortc": aiortc, "fastrtc": fastrtc}[sys.argv[1]]()))
+    asyncio.run(serve(LIBRARIES[sys.argv[1]]()))

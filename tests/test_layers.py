@@ -253,7 +253,12 @@ HOMES = {
     "websockets": {"transports", "cli"},
     "aiortc": {"transports"},
     "aioice": {"transports"},
-    "av": {"transports"},
+    "av": {"transports", "models"},
+    "pylibsrtp": {"transports"},
+    "PIL": {"models"},
+    "safetensors": {"models"},
+    "jinja2": {"models"},
+    "tokenizers": {"models"},
     "socket": {"cli", "transports"},
     "mmap": {"relay"},
     "torch": {"engines", "models"},
@@ -285,8 +290,12 @@ def loaded_by(module: str) -> set[str]:
 
 
 HEAVY = {
+    "PIL",
     "aiortc",
     "av",
+    "jinja2",
+    "safetensors",
+    "tokenizers",
     "torch",
     "transformers",
     "ctranslate2",

@@ -5,5 +5,6 @@ export default defineConfig({
     include: ['src/**/*.test.ts', 'tests/**/*.test.ts'],
     // Logic needs no page; what needs one is tested in a browser, by tests/web.
     environment: 'node',
+    pool: 'threads',
   },
 });
