@@ -177,7 +177,7 @@ REQUESTS: tuple[Callable[[random.Random], bytes], ...] = (
     lambda rng: rng.randbytes(rng.randrange(1, 400)),
     lambda rng: b"\x16\x03\x01\x02\x00" + rng.randbytes(200),  # TLS to a port without
     lambda rng: _request(b"BREW /pot"),
-    lambda rng: _request(b"GET /" + bytes(rng.randrange(33, 127) for _ in range(50))),
+    lambda rng: _request(b"GET /x" + bytes(rng.randrange(33, 127) for _ in range(50))),
     lambda rng: _request(b"GET /v1/models/" + rng.randbytes(5).hex().encode() + b"%ff%00%2e%2e/"),
     lambda rng: _request(b"GET /v1/realtime", b"X: " + b"x" * 100_000 + b"\r\n"),
     lambda rng: _request(b"GET /v1/realtime", b"Connection: Upgrade\r\n" + _UPGRADE.replace(b"13", b"8")),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.scheduling import Clock, Collected, Simulation, ends, new, nothing_held, of_type, streamed
@@ -333,6 +333,18 @@ STEPS = st.one_of(
     st.tuples(st.just("run"), st.none(), st.sampled_from((0.0, 0.01, 0.08, 0.5))),
 )
 
+DUE_WITHIN_ROUNDING = [
+    ("frames", "b", [6, -3, -4, 2, -7, 3, -9, -3, -2, -5, 8, -8]),
+    ("frames", "a", [9, 7, 4, 4, 2, -1]),
+    ("frames", "b", [-1, 2, -2, -1, -8, -4]),
+    ("credit", "b", 2),
+    ("credit", "b", 2),
+    ("frames", "a", [3]),
+    ("frames", "a", [4]),
+    ("run", None, 0.5),
+]
+"""A chunk becomes due sooner than the clock can show: waiting for it would never end."""
+
 
 @given(
     st.lists(STEPS, max_size=60),
@@ -341,6 +353,7 @@ STEPS = st.one_of(
     st.sampled_from((4, 7, 16)),
     st.sampled_from((Recorder, Foresight)),
 )
+@example(DUE_WITHIN_ROUNDING, {"a": 3, "b": 2, "c": 1, "d": 1}, 3, 4, Foresight)
 def test_no_cut_order_abort_or_neighbour_changes_a_sample(
     steps: list[tuple[str, Any, Any]],
     credits: dict[str, int],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from voice_omni.model_runner.interface import Emit, Interruptible, Outcome, VocoderRunner
 from voice_omni.proto.payload import StagePayload
@@ -13,6 +13,9 @@ from voice_omni.proto.vocabulary import AUDIO
 from voice_omni.scheduling.base import BaseScheduler, Slot
 from voice_omni.scheduling.interface import Outbox
 from voice_omni.scheduling.options import Code2WavOptions
+
+_MOMENT_S: Final = 1e-6
+"""What is due sooner is due now: a clock cannot be relied on to advance by less."""
 
 
 @dataclass(slots=True)
@@ -92,7 +95,8 @@ class Code2WavScheduler(BaseScheduler):
         wanted = self._wanted(stream)
         if ready >= wanted or ended or stream.began is None:
             return 0.0, min(ready, wanted)
-        return max(0.0, self._lead(stream) - self._options.first_frames * self._frame_seconds), ready
+        wait = self._lead(stream) - self._options.first_frames * self._frame_seconds
+        return (wait if wait > _MOMENT_S else 0.0), ready
 
     def _moments(self) -> list[tuple[Slot, float, int]]:
         """The slots that can go on, with what :meth:`_due` says of each."""

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Agent, AgentState, Device, Eagerness, Settings, TransportKind, TurnDetection } from '../../engine/api';
 import { Choice, Field, Select, Slider, Switch } from '../controls';
 import { useStable } from '../hooks';
@@ -109,10 +109,17 @@ function withChosen(
 
 function Instructions({ value, onChange }: { readonly value: string; readonly onChange: (text: string) => void }) {
   const [draft, setDraft] = useState(value);
+  // The value follows what was committed a moment later: leaving the field and closing the panel are one change.
+  const committed = useRef(value);
   const commit = useStable(() => {
-    if (draft !== value) onChange(draft);
+    if (draft === committed.current) return;
+    committed.current = draft;
+    onChange(draft);
   });
-  useEffect(() => setDraft(value), [value]);
+  useEffect(() => {
+    committed.current = value;
+    setDraft(value);
+  }, [value]);
   // Who closes the panel in the middle of writing has written all the same.
   useEffect(() => commit, [commit]);
   return (
