@@ -130,6 +130,15 @@ def test_uncommitted_sound_is_bounded() -> None:
     assert script.events[-1]["type"] != "error"
 
 
+def test_what_was_listened_to_leaves_room_for_what_is_committed_by_hand() -> None:
+    script = Script()
+    script.sound(1500)
+    script.send("session.update", session={"audio": {"input": {"turn_detection": None}}})
+    script.sound(800)
+    assert script.events[-1]["type"] == "session.updated"
+    assert kinds(script.send("input_audio_buffer.commit"))[0] == "input_audio_buffer.committed"
+
+
 # Turns that are detected
 
 

@@ -159,16 +159,18 @@ def test_binary_frames_are_bounded_like_any_sound() -> None:
     assert event["error"]["code"] == "input_audio_buffer_full"
 
 
-def test_sound_from_a_track_is_bounded_like_any_and_that_is_told_once() -> None:
+def test_a_track_is_never_refused_and_the_oldest_of_its_sound_gives_way() -> None:
     script = Script(MANUAL)
     frame = np.zeros(480, np.float32)
-    told = [event for _ in range(60) for event in script.take(script.core.sound(frame, 24_000))]
-    assert [event["error"]["code"] for event in told] == ["input_audio_buffer_full"]
+    for _ in range(120):
+        assert script.take(script.core.sound(frame, 24_000)) == []
     sound = [command for command in script.commands if isinstance(command, commands.AppendAudio)]
-    assert len(sound) == 50  # one second
-    script.send("input_audio_buffer.clear")
-    assert script.take(script.core.sound(frame, 24_000)) == []
-    assert isinstance(script.commands[-1], commands.AppendAudio)
+    assert len(sound) == 120
+    # The bound is one second: it is reached after 50 frames, and then after every 25.
+    kept = [at for at, command in enumerate(script.commands) if isinstance(command, commands.KeepLatest)]
+    assert [at - number for number, at in enumerate(kept)] == [50, 75, 100]
+    assert {script.commands[at] for at in kept} == {commands.KeepLatest(500)}
+    assert kinds(script.send("input_audio_buffer.commit"))[0] == "input_audio_buffer.committed"
 
 
 def test_sound_from_a_track_counts_in_its_own_rate() -> None:

@@ -20,9 +20,10 @@ import pytest
 from openai import AsyncOpenAI
 
 from tests.support.caller import eventually, get_json, request_json, services
-from tests.support.calling import RtcCaller, calling, offer, request
+from tests.support.calling import RATE, RtcCaller, calling, offer, request
 from tests.support.scripted import Script, ScriptedClient
 from tests.support.serving import serving
+from tests.support.speech import recording
 from voice_omni.proto.errors import OmniError
 from voice_omni.server import Access, Services, create_app
 from voice_omni.server.auth_keys import load_keys
@@ -113,6 +114,11 @@ async def test_an_ephemeral_key_brings_the_session_and_the_offer_may_change_it(s
 FORM = "multipart/form-data; boundary=b"
 
 
+NESTED = "".join(
+    f"--b{depth or ''}\r\nContent-Type: multipart/mixed; boundary=b{depth + 1}\r\n\r\n" for depth in range(4000)
+)
+
+
 def form(**parts: str) -> bytes:
     text = "".join(
         f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in parts.items()
@@ -139,7 +145,12 @@ def form(**parts: str) -> bytes:
         (FORM, form(sdp=SDP, session='{"tune": 1}'), 400, "unknown_parameter", "session.tune"),
         (FORM, form(sdp=SDP + "x" * 70_000), 413, "request_too_large", None),
         (FORM, form(sdp=SDP, session='"' + "x" * 400_000 + '"'), 413, "request_too_large", None),
+        (FORM, form(sdp=SDP)[:-8], 400, "invalid_value", None),
+        (FORM, form(sdp=SDP).replace(b"\r\n\r\n", b"\r\nX: " + b"x" * 2000 + b"\r\n\r\n"), 400, "invalid_value", None),
+        (FORM, form(**{f"part{number}": "x" for number in range(9)}), 400, "invalid_value", None),
+        (FORM, NESTED.encode(), 400, "invalid_value", None),
         ("multipart/form-data", form(sdp=SDP), 400, "invalid_value", None),
+        (f"{FORM}{'b' * 2000}", form(sdp=SDP), 400, "invalid_value", None),
     ],
 )
 async def test_a_body_that_is_no_offer_is_told_what_is_wrong(
@@ -168,7 +179,7 @@ async def test_one_call_more_than_allowed_is_told_to_come_back(silero: SileroMod
 async def test_a_server_that_is_not_ready_takes_no_calls(silero: SileroModel) -> None:
     async with serving(create_app(services(ScriptedClient(), silero, ready=False))) as address, offering() as (_, sdp):
         refused = await offer(address, sdp)
-    assert (refused.status, refused.error["code"]) == (503, "overloaded")
+    assert (refused.status, refused.error["code"]) == (503, "not_ready")
 
 
 async def test_a_page_of_another_origin_may_call_where_it_is_allowed(silero: SileroModel) -> None:
@@ -233,6 +244,36 @@ async def test_a_caller_who_vanishes_is_missed(silero: SileroModel) -> None:
             pass
 
 
+async def test_a_line_may_be_silent_until_its_caller_vanishes_and_then_another_is_served(
+    silero: SileroModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sound stops in the middle of a turn, comes back much later, and then everything stops."""
+    monkeypatch.setattr("aioice.ice.CONSENT_INTERVAL", 0.3)  # the caller's checks: in proportion to the timeout
+    brief = WebRtcOptions(disconnect_timeout_s=1.5)
+    client = ScriptedClient(lambda request, number: Script(answer="Yes.", word_seconds=0.3))
+    one = services(client, silero, webrtc=brief, max_sessions=1)
+    said = recording("question-10")
+    speech = said.samples(RATE)[: round(said.speech_end * RATE)]
+    async with serving(create_app(one)) as address:
+        async with calling(address) as caller:
+            await caller.say(speech, RATE)
+            caller.voice.pause()
+            await caller.until("output_audio_buffer.stopped")
+            await asyncio.sleep(2 * brief.disconnect_timeout_s)
+            assert await state(address) == {"sessions": 1, "calls": 1}
+            caller.voice.resume()
+            await caller.say(speech, RATE)
+            await caller.until("output_audio_buffer.stopped", 2)
+            assert len(caller.all("input_audio_buffer.committed")) == 2
+            assert not caller.all("error")
+            caller.vanish()
+            await until_nobody_calls(address)
+        async with calling(address) as another:
+            await another.say(speech, RATE)
+            await another.until("output_audio_buffer.stopped")
+    assert not client.alive
+
+
 async def test_a_call_that_never_connects_is_given_up(silero: SileroModel) -> None:
     brief = WebRtcOptions(connect_timeout_s=0.5)
     app = create_app(services(ScriptedClient(), silero, webrtc=brief))
@@ -260,7 +301,7 @@ async def test_a_server_that_goes_away_says_goodbye(opened: Services) -> None:
         app.state.sessions.drain()
         await caller.hung_up.wait()
         refused = await offer(address, SDP)
-        assert (refused.status, refused.error["code"]) == (503, "overloaded")
+        assert (refused.status, refused.error["code"]) == (503, "server_shutting_down")
     assert caller.events[-1]["error"]["code"] == "server_shutting_down"
     await caller.close()
 
@@ -302,6 +343,11 @@ async def test_nobody_calls_no_process_runs_and_whoever_asks_for_servers_starts_
         async with calling(address):
             [process] = await media(address)
             assert (process["state"], process["restarts"], process["calls"]) == ("ready", 0, 1)
+        await until_nobody_calls(address)
+        await get_json(address, "/v1/realtime/ice_servers")
+        async with calling(address):
+            [again] = await media(address)
+            assert (again["pid"], again["restarts"], again["calls"]) == (process["pid"], 0, 1)
     await eventually(lambda: not _runs(process["pid"]))
 
 

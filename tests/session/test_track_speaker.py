@@ -284,3 +284,23 @@ async def test_an_answer_to_an_interruption_follows_what_was_heard(silero: Siler
         heard = next(each for each in last if each.role == "assistant")
         assert 0 < len(heard.content.split()) < 6
         await talk.until("output_audio_buffer.started", 2)
+
+
+@in_virtual_time
+async def test_an_open_line_may_wait_for_a_commit_for_ever_and_what_was_said_last_is_answered(
+    silero: SileroModel,
+) -> None:
+    client = ScriptedClient(Script(answer="One two.", word_seconds=0.3))
+    async with Talk(client, silero, SessionOptions(max_buffer_ms=4000), sink=Track()) as talk:
+        await talk.send("session.update", session={"audio": {"input": {"turn_detection": None}}})
+        await hear(talk, quiet(11.0), question())
+        await talk.send("input_audio_buffer.commit")
+        await ask(talk)
+        await talk.until("output_audio_buffer.stopped")
+        assert not [event for event in talk.events if event["type"] == "error"]
+        sound = client.replies[-1].sound
+        assert len(question()) / RATE < len(sound) / 16_000 <= 4.0
+        spoken = sound[-len(question()) * 16_000 // RATE :]
+        assert np.sqrt(np.mean(np.square(spoken))) > 10 * np.sqrt(np.mean(np.square(sound[: -len(spoken)])))
+        # Each of the replies that were begun in vain was let go.
+        assert client.alive == []

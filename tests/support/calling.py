@@ -86,6 +86,15 @@ class Voice(AudioStreamTrack):
         self._waiting: Samples = np.zeros(0, np.float32)
         self._position = 0
         self._began = 0.0
+        self._sending = asyncio.Event()
+        self._sending.set()
+
+    def pause(self) -> None:
+        """Send nothing any more, not even silence."""
+        self._sending.clear()
+
+    def resume(self) -> None:
+        self._sending.set()
 
     def say(self, samples: Samples, rate: int) -> None:
         resampler = StreamResampler(rate, RATE)
@@ -96,8 +105,13 @@ class Voice(AudioStreamTrack):
         return not len(self._waiting)
 
     async def recv(self) -> av.AudioFrame:
-        now = asyncio.get_running_loop().time()
-        self._began = self._began or now
+        loop = asyncio.get_running_loop()
+        self._began = self._began or loop.time()
+        if not self._sending.is_set():
+            await self._sending.wait()
+            # A microphone's clock goes on while nothing is sent.
+            self._position = int((loop.time() - self._began) * RATE)
+        now = loop.time()
         await asyncio.sleep(max(0.0, self._began + self._position / RATE - now))
         sound, self._waiting = self._waiting[:FRAME], self._waiting[FRAME:]
         pcm = (np.pad(sound, (0, FRAME - len(sound))) * 32767).astype(np.int16)

@@ -89,6 +89,7 @@ class Talk:
             pcm_rates=EXTENDED_RATES if connection.pcm_rates else CONTRACT_RATES,
             binary_audio=connection.binary_audio,
             owns_playback=sink is not None,
+            max_buffer_ms=options.max_buffer_ms,
         )
         self.core = RealtimeCore(settings, facts, ids)
         detection = settings.audio.input.turn_detection

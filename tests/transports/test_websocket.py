@@ -113,6 +113,7 @@ async def test_one_session_too_many_is_told_to_come_back_and_a_free_place_is_giv
 async def test_before_the_pipeline_is_ready_nobody_is_let_in(silero: SileroModel) -> None:
     app = create_app(services(ScriptedClient(), silero, ready=False))
     async with serving(app) as address, connect(_url(address)) as connection:
+        assert (await Caller(connection).until("error"))["error"]["code"] == "not_ready"
         assert await _closed(connection) == 1013
 
 
@@ -124,7 +125,7 @@ async def test_draining_asks_everybody_to_leave_and_lets_nobody_in(silero: Siler
         app.state.sessions.drain()
         assert await _closed(connection) == 1001
         async with connect(_url(address)) as late:
-            assert (await Caller(late).until("error"))["error"]["code"] == "overloaded"
+            assert (await Caller(late).until("error"))["error"]["code"] == "server_shutting_down"
 
 
 class _FaultyOnce(SileroModel):

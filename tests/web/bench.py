@@ -23,6 +23,7 @@ import soxr
 from playwright.sync_api import Browser, Page
 
 from tests.e2e.test_starter_talks import transcribe_all
+from tests.support.toy_server import address, start_toy_server
 from voice_omni.audio.pcm import Samples
 
 WEB = Path(__file__).parents[2] / "web"
@@ -60,6 +61,24 @@ def wav_base64(samples: Samples) -> str:
     return base64.b64encode(file.getvalue()).decode()
 
 
+SCRIPTED_MICROPHONE = """
+const mouth = new Promise((resolve) => {
+    const context = new AudioContext();
+    resolve(context.resume().then(() => ({ context, out: context.createMediaStreamDestination() })));
+});
+// A copy each time: whoever is done with a microphone stops its tracks.
+navigator.mediaDevices.getUserMedia = async () => (await mouth).out.stream.clone();
+window.speak = async (wav) => {
+    const { context, out } = await mouth;
+    const bytes = Uint8Array.from(atob(wav), (letter) => letter.charCodeAt(0)).buffer;
+    const source = new AudioBufferSourceNode(context, { buffer: await context.decodeAudioData(bytes) });
+    source.connect(out);
+    source.start();
+    await new Promise((resolve) => { source.onended = resolve; });
+};
+"""
+"""For the page that ships, before its own scripts: a microphone that is silent but for what ``speak`` is given."""
+
 ANSWERED = "(state) => state.turns.some((turn) => turn.kind === 'assistant' && turn.status === 'final')"
 
 
@@ -95,6 +114,17 @@ def voice_server(*arguments: str) -> Iterator[str]:
             yield address.group()
         finally:
             process.terminate()
+
+
+@contextmanager
+def toy_server(port: int = 0, **options: object) -> Iterator[str]:
+    """A server with the toy pipeline; its address. ``options``: settings of the section ``server``."""
+    with start_toy_server(port, **options) as process:
+        try:
+            yield address(process)
+        finally:
+            process.terminate()
+            process.communicate()
 
 
 @contextmanager

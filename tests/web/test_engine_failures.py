@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser, Playwright
 
-from tests.support.toy_server import address, start_toy_server
-from tests.web.bench import QUIET, SOUND, connect, engine, until
-
-
-@contextmanager
-def toy_server(port: int = 0, **options: object) -> Iterator[str]:
-    with start_toy_server(port, **options) as process:
-        try:
-            yield address(process)
-        finally:
-            stop(process)
-
-
-def stop(process: subprocess.Popen[str]) -> None:
-    process.terminate()
-    process.communicate()
+from tests.web.bench import QUIET, SOUND, connect, engine, toy_server, until
 
 
 def free_port() -> int:

@@ -23,6 +23,13 @@ class ClearAudio:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepLatest:
+    """Forget the sound that has not become an item, all but its last ``milliseconds``."""
+
+    milliseconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class TurnCommitted:
     """The uncommitted sound is now the item ``item_id``."""
 
@@ -69,6 +76,14 @@ class ContextChanged:
 
 
 Command = (
-    AppendAudio | ClearAudio | TurnCommitted | ItemAudio | StartReply | CancelReply | StopPlayback | ContextChanged
+    AppendAudio
+    | ClearAudio
+    | KeepLatest
+    | TurnCommitted
+    | ItemAudio
+    | StartReply
+    | CancelReply
+    | StopPlayback
+    | ContextChanged
 )
 Output = ServerEvent | Command

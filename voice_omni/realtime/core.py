@@ -22,6 +22,7 @@ from voice_omni.realtime.commands import (
     ClearAudio,
     ContextChanged,
     ItemAudio,
+    KeepLatest,
     Output,
     StartReply,
     StopPlayback,
@@ -152,12 +153,17 @@ class RealtimeCore:
         assert_never(event)
 
     def sound(self, samples: Samples, sample_rate: int) -> list[Output]:
-        """Sound that came on a track of its own, as if it were appended. That the buffer is full is told once."""
-        if self._full:
-            return []
+        """Sound that came on a track of its own, as if it were appended.
+
+        A track carries silence while nobody speaks, and nobody can be asked to send less of it: when the buffer is full
+        its older half is forgotten.
+        """
         self._input.count(len(samples), sample_rate)
         outputs: list[Output] = [AppendAudio(samples, sample_rate)]
-        return [*outputs, self._error(self._input.too_much(), None)] if self._full else outputs
+        if self._full:
+            self._input.keep(self._facts.max_buffer_ms // 2)
+            outputs.append(KeepLatest(self._facts.max_buffer_ms // 2))
+        return outputs
 
     @property
     def _full(self) -> bool:
@@ -197,6 +203,9 @@ class RealtimeCore:
             if self._turn_item is not None:
                 outputs += self.drop_turn()
             self._input.committed()
+        elif before.audio.input.turn_detection is not None and after.audio.input.turn_detection is None:
+            # Of what was listened to, only the last moments are still there to be committed.
+            self._input.keep(MIN_COMMIT_MS)
         return outputs
 
     def _check_voice(self, voice: str, param: str) -> None:

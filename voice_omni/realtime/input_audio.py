@@ -84,6 +84,10 @@ class InputAudio:
         """The sound so far is a turn; half a sample that has arrived belongs to the next one."""
         self._uncommitted = 0.0
 
+    def keep(self, milliseconds: int) -> None:
+        """At most so much of the sound is left."""
+        self._uncommitted = min(self._uncommitted, milliseconds * sample_rate_of(self.format) / 1000)
+
     def clear(self) -> None:
         self._uncommitted = 0.0
         self._aligner.reset()

@@ -56,7 +56,7 @@ class Calls:
     async def begin(self, offer: str, settings: Session | None, request: Request) -> tuple[str, str]:
         """Answer a call; returns its id and the answer.
 
-        Raises :class:`OmniError`: ``overloaded``, and what the offer lacks.
+        Raises :class:`OmniError`: what :meth:`Sessions.admit` raises, and what the offer lacks.
         """
         most = self._services.webrtc.max_calls
         if len(self._outboxes) >= most:

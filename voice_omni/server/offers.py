@@ -15,6 +15,9 @@ from voice_omni.server.http_errors import MAX_BODY_BYTES, decode_json, read_body
 
 MAX_SDP_BYTES: Final = 64 * 1024
 """Far more than a browser's offer of sound and one data channel."""
+MAX_PARTS: Final = 8
+MAX_HEAD_BYTES: Final = 1024
+"""Of one part of a form, and of its content type."""
 
 
 async def read_offer(request: Request) -> tuple[str, dict[str, Any] | None]:
@@ -50,16 +53,31 @@ def _offer(data: bytes) -> str:
 
 
 def _parts(content_type: str, body: bytes) -> dict[str, bytes]:
-    """The parts of a form (RFC 7578) by their names."""
-    head = f"Content-Type: {content_type}\r\n\r\n".encode("latin-1")
-    form = BytesParser(policy=policy.HTTP).parsebytes(head + body)
-    if not form.is_multipart():
-        raise ProtocolError("invalid_value", "The body is not the form that its content type says.")
+    """The parts of a form (RFC 7578) by their names.
+
+    A form is flat, so this looks no deeper: what a general parser of mail makes of parts within parts, and of very many
+    of them, takes long and holds everybody up.
+    """
+    boundary = _head(f"Content-Type: {content_type}".encode("latin-1")).get_boundary()
+    if not boundary:
+        raise _no_form()
+    _, *pieces = (b"\r\n" + body).split(b"\r\n--" + boundary.encode(errors="replace"), MAX_PARTS + 1)
+    if not pieces or not pieces.pop().startswith(b"--"):
+        raise _no_form()
     parts: dict[str, bytes] = {}
-    for part in form.iter_parts():
-        if isinstance(part, EmailMessage):
-            name = part.get_param("name", header="content-disposition")
-            content = part.get_payload(decode=True)
-            if isinstance(name, str) and isinstance(content, bytes):
-                parts[name] = content
+    for piece in pieces:
+        head, _, content = piece.partition(b"\r\n\r\n")
+        name = _head(head.lstrip()).get_param("name", header="content-disposition")
+        if isinstance(name, str):
+            parts[name] = content
     return parts
+
+
+def _head(lines: bytes) -> EmailMessage:
+    if len(lines) > MAX_HEAD_BYTES:
+        raise _no_form()
+    return BytesParser(EmailMessage, policy=policy.HTTP).parsebytes(lines + b"\r\n\r\n", headersonly=True)
+
+
+def _no_form() -> ProtocolError:
+    return ProtocolError("invalid_value", "The body is not the form that its content type says.")

@@ -45,16 +45,17 @@ class Sessions:
     def admit(
         self, settings: Session | None = None, connection: Connection = PLAIN, sink: SoundSink | None = None
     ) -> Iterator[tuple[VoiceSession, Outbox]]:
-        """A session, counted until the context is left. Raises :class:`OmniError` ``overloaded``.
+        """A session, counted until the context is left. Raises :class:`OmniError`: ``overloaded``, ``not_ready`` and
+        ``server_shutting_down``, all of which pass.
 
         ``settings``: with which it begins; None for those of the server. ``connection``: what its client asked for when
         it connected. ``sink``: plays the answers' sound out; None if the client does.
         """
         services = self._services
         if self._draining:
-            raise OmniError("overloaded", "The server is shutting down.", retryable=True)
+            raise OmniError("server_shutting_down", "The server is shutting down.", retryable=True)
         if not services.health()["ready"]:
-            raise OmniError("overloaded", "The server is not ready yet.", retryable=True)
+            raise OmniError("not_ready", "The server is not ready yet.", retryable=True)
         if len(self._outboxes) >= services.max_sessions:
             message = f"The server holds {services.max_sessions} sessions, its maximum. Try again later."
             raise OmniError("overloaded", message, retryable=True)

@@ -123,6 +123,8 @@ class VoiceSession:
             case commands.ClearAudio():
                 self._ear.cut()
                 self._forget_turn()
+            case commands.KeepLatest(milliseconds):
+                self._shorten(milliseconds)
             case commands.TurnCommitted(item_id):
                 self._commit(item_id)
             case commands.ItemAudio():
@@ -216,6 +218,12 @@ class VoiceSession:
 
     def _new_turn(self) -> Turn:
         return Turn(Utterance(self._ids("utt"), self._ear.hearing.model_rate))
+
+    def _shorten(self, milliseconds: int) -> None:
+        """Only the last of the turn's sound is answered."""
+        if self._turn is not None:
+            self._turn.utterance = self._turn.utterance.latest(self._ids("utt"), milliseconds / 1000)
+            self._preparation.begin(self._turn)
 
     def _resume(self) -> None:
         """The turn goes on: an answer to its beginning is of no use."""

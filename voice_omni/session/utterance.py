@@ -35,6 +35,20 @@ class Utterance:
         self.append(resampler.push(samples))
         self.append(resampler.flush())
 
+    def latest(self, utterance_id: str, seconds: float) -> Utterance:
+        """Another one, which begins with the end of this one: whole pieces that last ``seconds`` at most."""
+        kept: list[Samples] = []
+        room = int(seconds * self.sample_rate)
+        for piece in reversed(self._pieces):
+            room -= len(piece)
+            if room < 0:
+                break
+            kept.append(piece)
+        following = Utterance(utterance_id, self.sample_rate)
+        for piece in reversed(kept):
+            following.append(piece)
+        return following
+
     def reader(self) -> UtteranceReader:
         return UtteranceReader(self)
 

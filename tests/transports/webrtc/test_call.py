@@ -10,10 +10,11 @@ import pytest
 
 from tests.support import openai_contract
 from tests.support.caller import services
-from tests.support.calling import RATE, RtcCaller, calling
+from tests.support.calling import RATE, RtcCaller, calling, offer
 from tests.support.scripted import TONE_HZ, Script, ScriptedClient
 from tests.support.serving import serving
 from tests.support.speech import recording
+from tests.support.webrtc_peer import Caller
 from voice_omni.audio.pcm import Samples
 from voice_omni.server import create_app
 from voice_omni.session.options import SessionOptions
@@ -63,6 +64,16 @@ async def test_what_is_said_is_answered_with_sound_on_the_track(silero: SileroMo
         spoken = question()
         ratio = np.sqrt(np.mean(np.square(reply.sound)) / np.mean(np.square(spoken)))
         assert 0.5 < ratio < 1.5
+
+
+async def test_a_caller_without_an_event_channel_is_answered_all_the_same(silero: SileroModel) -> None:
+    caller = Caller(np.concatenate([question(), np.zeros(RATE, np.float32)]), channel=None)
+    async with serving(create_app(services(ScriptedClient(), silero))) as address:
+        await caller.accept((await offer(address, await caller.offer())).text)
+        async with asyncio.timeout(20):
+            while not len(caller.frames) or pitch(caller.heard[-RATE // 2 :]) != pytest.approx(TONE_HZ, abs=4):
+                await asyncio.sleep(0.1)
+        await caller.close()
 
 
 async def test_the_sound_of_the_call_is_the_sessions_clock(silero: SileroModel) -> None:

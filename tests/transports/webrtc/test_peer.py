@@ -169,9 +169,15 @@ async def test_a_caller_who_only_speaks_is_heard() -> None:
 
 async def test_a_call_without_an_event_channel_is_open_when_media_is() -> None:
     caller = Caller(tone(440, 1.0, 48_000), channel=None)
-    async with calling(caller) as (peer, listening):
-        peer.send_message("nobody reads this")
+    async with calling(caller) as (_, listening):
         await listening.until(lambda: len(listening.sounds) > 10)
+
+
+async def test_what_nobody_can_read_does_not_wait_however_much_it_is() -> None:
+    async with calling(Caller(channel=None), PeerSettings(max_queued_bytes=1000)) as (peer, listening):
+        for _ in range(10):
+            peer.send_message("x" * 900)
+        assert listening.reason is None
 
 
 @pytest.mark.parametrize(
@@ -301,6 +307,20 @@ async def test_a_caller_who_never_connects_is_given_up() -> None:
     await peer.answer(await caller.offer())
     await listening.until(lambda: listening.reason)
     assert listening.reason == "connect_timeout"
+    await peer.close()
+    await caller.close()
+
+
+async def test_a_caller_who_connects_and_never_opens_the_channel_that_was_offered_is_given_up() -> None:
+    caller, listening = Caller(tone(440, 5.0, 48_000), channel=None), Listening()
+    caller.connection.createDataChannel("told to nobody", negotiated=True, id=0)
+    peer = Peer(PeerSettings(connect_timeout_s=1.0), listening)
+    await caller.call(peer.answer)
+    await listening.until(lambda: listening.sounds)
+    assert listening.reason is None
+    await listening.until(lambda: listening.reason)
+    assert listening.reason == "connect_timeout"
+    assert listening.openings == 0
     await peer.close()
     await caller.close()
 

@@ -25,6 +25,11 @@ class _Slot:
     load: int = 0
     """Calls in it, and those that are on their way."""
 
+    @property
+    def lives(self) -> bool:
+        """Whether there is a process, or is about to be."""
+        return self.starting is not None or (self.remote is not None and self.remote.alive)
+
 
 class MediaHost:
     """Starts processes as calls need them: a server that nobody calls holds none, and :meth:`warm` hides the wait."""
@@ -36,7 +41,7 @@ class MediaHost:
 
     def warm(self) -> None:
         """Somebody is about to call."""
-        if not self._closed and not any(slot.remote or slot.starting for slot in self._slots):
+        if not self._closed and not any(slot.lives for slot in self._slots):
             self._begin(self._slots[0])
 
     async def open(self, call_id: str, offer: str, settings: PeerSettings, events: CallEvents) -> tuple[str, CallLine]:
@@ -75,7 +80,7 @@ class MediaHost:
         if slot.remote is not None and slot.remote.alive:
             return slot.remote
         if self._closed:
-            raise OmniError("overloaded", "The server is shutting down.", retryable=True)
+            raise OmniError("server_shutting_down", "The server is shutting down.", retryable=True)
         # Whoever waits for it may leave; the process is wanted by all.
         return await asyncio.shield(slot.starting or self._begin(slot))
 
@@ -140,7 +145,7 @@ def _described(slot: _Slot) -> dict[str, Any]:
         "state": "ready" if alive else "starting" if slot.starting is not None else "down",
         "pid": remote.pid if remote is not None else None,
         "restarts": slot.starts - 1,
-        "calls": len(remote) if remote is not None else 0,
+        "calls": remote.calls if remote is not None else 0,
         "rss_bytes": beat.rss_bytes if beat is not None else 0,
         "late_ms": round(beat.late_ms, 1) if beat is not None else 0.0,
     }

@@ -58,8 +58,9 @@ class MediaRemote:
         self.alive = True
         self.beat: wire.Beat | None = None
 
-    def __len__(self) -> int:
-        """Calls in it."""
+    @property
+    def calls(self) -> int:
+        """How many are in it."""
         return len(self._calls)
 
     @property

@@ -72,6 +72,7 @@ class Peer:
         self._answered = False
         self._ended = False
         self._closed: asyncio.Task[None] | None = None
+        self._open_by = 0.0
         self._heard_at = 0.0
         self._report_at = 0.0
         self._round_trip: float | None = None
@@ -89,14 +90,17 @@ class Peer:
             await self._release()
             raise
         self._negotiated = negotiated
+        if not negotiated.events:
+            self._channel.close()  # what nobody will ever read must not wait
         self._channel.max_message_bytes = negotiated.max_message_bytes
         decoder = make_decoder(negotiated.codec)
         self._receiver = AudioReceiver(decoder, negotiated.payload_type, self._settings, self._listener.audio)
         self._answered = True
+        self._open_by = self._loop.time() + self._settings.connect_timeout_s
         if self._connected:
             self._start()
         else:
-            self._timer = self._loop.call_later(self._settings.connect_timeout_s, self._end, "connect_timeout")
+            self._timer = self._loop.call_at(self._open_by, self._end, "connect_timeout")
         return answer
 
     def send_message(self, text: str) -> None:
@@ -205,6 +209,8 @@ class Peer:
             self._report(now)
         if now > self._heard_at + self._settings.disconnect_timeout_s:
             self._end("disconnected")
+        elif not self._opened and now > self._open_by:
+            self._end("connect_timeout")
         if not self._ended:
             self._timer = self._loop.call_at(self._sender.due, self._tick)
 

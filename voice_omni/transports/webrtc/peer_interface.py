@@ -17,8 +17,8 @@ PLAY_RATE: Final = 24_000
 
 Codec = Literal["opus", "PCMU", "PCMA"]
 CloseReason = Literal["local", "remote", "connect_timeout", "disconnected", "failed"]
-"""Who or what ended a call: :meth:`PeerInterface.close`, the other side, no connection in time, nothing heard from the
-other side for too long, or a failure of ICE or DTLS."""
+"""Who or what ended a call: :meth:`PeerInterface.close`, the other side, no connection or event channel in time,
+nothing heard from the other side for too long, or a failure of ICE or DTLS."""
 
 
 class IceServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +153,8 @@ class PeerInterface(Protocol):
         """
 
     def send_message(self, text: str) -> None:
-        """Send a message on the event channel, in order; it waits until the channel is open. Nothing after the end.
+        """Send a message on the event channel, in order; it waits until the channel is open. Nothing after the end,
+        nor for a caller who offered no channel.
 
         :raises OmniError: ``message_too_large``, the caller takes none of this size; ``overloaded``, too much waits.
         """

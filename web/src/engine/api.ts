@@ -24,8 +24,12 @@ export type ProblemCode =
   | 'server-unreachable'
   /** The server holds its maximum of conversations. */
   | 'server-full'
+  /** The server runs, and its models are still being loaded. */
+  | 'server-starting'
   /** A key is asked for, or the one given is wrong or has expired. */
   | 'unauthorized'
+  /** The server asks for no key, and pages of this page's address may not use it. */
+  | 'origin-not-allowed'
   /** The conversation has lasted as long as the server lets one last. */
   | 'session-expired'
   /** The server has gone away, or says that it failed. */

@@ -23,8 +23,6 @@ const HARMLESS: ReadonlySet<string> = new Set([
   'item_truncate_invalid_item_id',
   'item_retrieve_invalid_item_id',
   'item_delete_invalid_item_id',
-  // A track carries silence while no key is held; the next press empties the buffer.
-  'input_audio_buffer_full',
 ]);
 const SETTINGS = 'settings';
 const USUAL_PREFIX_MS = 300;

@@ -27,6 +27,9 @@ describe('the end of a socket', () => {
 
   it.each([
     [1013, 'overloaded', 'server-full', true],
+    [1013, 'not_ready', 'server-starting', true],
+    [1013, 'server_shutting_down', 'server-gone', true],
+    [1008, 'origin_not_allowed', 'origin-not-allowed', false],
     [1008, 'invalid_api_key', 'unauthorized', false],
     [1001, 'session_expired', 'session-expired', false],
   ] as const)('with %i after the error %s is told by that', (code, error, problem, retry) => {
@@ -44,13 +47,29 @@ describe('the end of a socket', () => {
   });
 });
 
-it.each([
-  [401, 'unauthorized', false],
-  [404, 'webrtc-unavailable', false],
-  [429, 'server-full', true],
-  [503, 'server-full', true],
-  [500, 'server-failed', true],
-  [400, 'protocol-error', false],
-] as const)('an offer refused with %i is %s', (status, code, retry) => {
-  expect(endOfOffer(status, 'x')).toEqual({ problem: { code, detail: 'x' }, retry });
+describe('an offer that is refused', () => {
+  it.each([
+    [401, 'unauthorized', false],
+    [404, 'webrtc-unavailable', false],
+    [429, 'server-full', true],
+    [503, 'server-gone', true],
+    [500, 'server-failed', true],
+    [400, 'protocol-error', false],
+  ] as const)('with %i and no reason is %s', (status, code, retry) => {
+    expect(endOfOffer(status, null)).toMatchObject({ problem: { code }, retry });
+  });
+
+  it.each([
+    [503, 'overloaded', 'server-full', true],
+    [503, 'not_ready', 'server-starting', true],
+    [503, 'server_shutting_down', 'server-gone', true],
+    [503, 'call_failed', 'server-failed', true],
+    [503, 'no_candidates', 'webrtc-unavailable', false],
+    [403, 'origin_not_allowed', 'origin-not-allowed', false],
+    [400, 'unsupported_codec', 'protocol-error', false],
+  ] as const)('with %i because of %s is %s', (status, error, code, retry) => {
+    const end = endOfOffer(status, { code: error, message: 'Why.' });
+    expect(end).toMatchObject({ problem: { code }, retry });
+    expect(end.problem.detail).toContain('Why.');
+  });
 });

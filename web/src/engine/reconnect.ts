@@ -23,19 +23,25 @@ function end(code: ProblemCode, detail: string, retry: boolean): End {
   return { problem: { code, detail }, retry };
 }
 
-/** What an `error` event says of the close that follows it. */
+/** What an error says of the connection that it is the end of. */
 function announced(error: ErrorObject): End | null {
   switch (error.code) {
     case 'overloaded':
       return end('server-full', error.message, true);
+    case 'not_ready':
+      return end('server-starting', error.message, true);
     case 'invalid_api_key':
     case 'insufficient_permissions':
       return end('unauthorized', error.message, false);
+    case 'origin_not_allowed':
+      return end('origin-not-allowed', error.message, false);
     case 'session_expired':
       return end('session-expired', error.message, false);
     case 'server_shutting_down':
       return end('server-gone', error.message, true);
     case 'internal_error':
+    case 'start_failed':
+    case 'call_failed':
       return end('server-failed', error.message, true);
     default:
       return null;
@@ -77,10 +83,16 @@ export function endOfCall(detail: string, error: ErrorObject | null): End {
   return (error && announced(error)) ?? end('connection-lost', detail, true);
 }
 
-/** An offer that was refused over HTTP. */
-export function endOfOffer(status: number, detail: string): End {
+/** An offer that was refused over HTTP. `error`: what the answer says, if it comes from the server and no proxy. */
+export function endOfOffer(status: number, error: ErrorObject | null): End {
+  const told = error && announced(error);
+  if (told) return told;
+  const detail = error === null ? `refused with ${status}` : `${error.code ?? status}: ${error.message}`;
   if (status === 401 || status === 403) return end('unauthorized', detail, false);
-  if (status === 404 || status === 405 || status === 501) return end('webrtc-unavailable', detail, false);
-  if (status === 429 || status === 503) return end('server-full', detail, true);
+  if (error?.code === 'no_candidates' || status === 404 || status === 405 || status === 501) {
+    return end('webrtc-unavailable', detail, false);
+  }
+  if (status === 429) return end('server-full', detail, true);
+  if (status === 502 || status === 503 || status === 504) return end('server-gone', detail, true);
   return status >= 500 ? end('server-failed', detail, true) : end('protocol-error', detail, false);
 }

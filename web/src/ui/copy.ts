@@ -62,10 +62,20 @@ const ADVICE: Readonly<Record<ProblemCode, Advice>> = {
     text: 'The server holds as many conversations as it can. A place usually opens soon.',
     remedies: ['retry'],
   },
+  'server-starting': {
+    title: 'The server is getting ready',
+    text: 'It is still loading its models. That takes a few seconds, or longer the first time.',
+    remedies: ['retry'],
+  },
   unauthorized: {
     title: 'This server needs a key',
     text: 'Ask whoever runs it for one. It stays in this tab and is forgotten when you close it.',
     remedies: ['enter-key'],
+  },
+  'origin-not-allowed': {
+    title: 'The server doesn’t trust this address',
+    text: 'Open the page as localhost or by the server’s IP address, or ask whoever runs the server to add the address to server.allowed_origins.',
+    remedies: ['retry'],
   },
   'session-expired': {
     title: 'Time’s up for this conversation',

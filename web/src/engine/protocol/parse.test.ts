@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseAudio, parseBinary, parseText } from './parse';
+import { parseAudio, parseBinary, parseRefusal, parseText } from './parse';
 
 describe('text', () => {
   it('becomes a typed event', () => {
@@ -69,4 +69,18 @@ describe('sound', () => {
     const incoming = parseText(`${HEADER.slice(0, -1)},"delta":"*"}`);
     expect(incoming && parseAudio(incoming)).toBeNull();
   });
+});
+
+describe('a refusal', () => {
+  it('says why', () => {
+    const body = '{"error":{"message":"Full.","type":"server_error","param":null,"code":"overloaded"}}';
+    expect(parseRefusal(body)).toEqual({ code: 'overloaded', message: 'Full.' });
+  });
+
+  it.each(['', '<html>502</html>', 'null', '{"error":"x"}', '{"error":{"code":5,"message":"x"}}'])(
+    'that is not the server’s says nothing: %j',
+    (body) => {
+      expect(parseRefusal(body)).toBeNull();
+    },
+  );
 });

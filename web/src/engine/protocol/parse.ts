@@ -1,7 +1,7 @@
 /** From what the server sends to typed events. What is not understood is kept for the log and otherwise passed over. */
 
 import { bytesToPcm16 } from '../audio/pcm';
-import type { ServerEvent } from './events';
+import type { ErrorObject, ServerEvent } from './events';
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -66,18 +66,30 @@ function isServerEvent(raw: Incoming['raw']): raw is Incoming['raw'] & ServerEve
   );
 }
 
-/** null: no JSON object with a type. */
-export function parseText(text: string): Incoming | null {
-  let raw: unknown;
+function parseJson(text: string): unknown {
   try {
-    raw = JSON.parse(text);
+    return JSON.parse(text);
   } catch {
     return null;
   }
+}
+
+/** null: no JSON object with a type. */
+export function parseText(text: string): Incoming | null {
+  const raw = parseJson(text);
   const type = isObject(raw) ? raw['type'] : null;
   if (!isObject(raw) || typeof type !== 'string') return null;
   const typed = { ...raw, type };
   return { raw: typed, event: isServerEvent(typed) ? typed : null };
+}
+
+/** What the body of an HTTP answer says went wrong; null: it is not one of the server's. */
+export function parseRefusal(body: string): ErrorObject | null {
+  const raw = parseJson(body);
+  const error = isObject(raw) ? raw['error'] : null;
+  if (!isObject(error)) return null;
+  const { code, message } = error;
+  return typeof code === 'string' && typeof message === 'string' ? { code, message } : null;
 }
 
 /** A delta of sound as bytes (the server's extension `binary-audio`): the event as JSON, a newline, the samples. */

@@ -1,7 +1,7 @@
 /** A session over WebRTC: `POST /v1/realtime/calls`, the microphone as a track, events on a data channel. */
 
 import type { ClientEvent, ErrorObject } from '../protocol/events';
-import { parseText } from '../protocol/parse';
+import { parseRefusal, parseText } from '../protocol/parse';
 import { type End, endOfCall, endOfOffer } from '../reconnect';
 import { inboundQuality, lossSince, type ReceivedPackets } from './stats';
 import { errorIn, type Quality, type Target, type Transport, type TransportEvents } from './transport';
@@ -111,7 +111,7 @@ export class WebRtcTransport implements Transport {
     }
     const body = await response.text();
     if (!response.ok) {
-      this.#end(endOfOffer(response.status, body.slice(0, 500)));
+      this.#end(endOfOffer(response.status, parseRefusal(body)));
       return null;
     }
     const location = response.headers.get('Location');

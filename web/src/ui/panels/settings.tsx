@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Agent, AgentState, Device, Eagerness, Settings, TransportKind, TurnDetection } from '../../engine/api';
 import { Choice, Field, Select, Slider, Switch } from '../controls';
 import { useStable } from '../hooks';
@@ -116,12 +116,13 @@ function Instructions({ value, onChange }: { readonly value: string; readonly on
     committed.current = draft;
     onChange(draft);
   });
-  useEffect(() => {
+  // At once: after the next frame is late for somebody who writes and closes the panel before it.
+  useLayoutEffect(() => {
     committed.current = value;
     setDraft(value);
   }, [value]);
   // Who closes the panel in the middle of writing has written all the same.
-  useEffect(() => commit, [commit]);
+  useLayoutEffect(() => commit, [commit]);
   return (
     <Field label="Instructions" note="How the assistant should behave. Holds from the next answer on.">
       {({ id, describedBy }) => (
