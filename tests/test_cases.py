@@ -95,9 +95,13 @@ CASES: dict[str, tuple[str, ...]] = {
     "27: zeros for silence in G.711 are a loud pop": (
         "audio/test_g711.py::test_silence_is_ff_and_loudness_saturates",
         "session/test_delivery.py::test_silence_is_silent_to_its_last_byte",
+        "transports/webrtc/test_codecs.py::test_what_g711_pads_with_is_silence",
     ),
     "29: pacing that drifts, or bursts after a stall": (
         "audio/test_pacing.py::test_late_wake_ups_do_not_add_up",
+        "audio/test_pacing.py::test_slots_that_went_by_in_a_stall_are_skipped_and_not_made_up_for",
+        "transports/webrtc/test_sender.py::test_timestamps_match_the_wall_clock_however_late_the_timers_are",
+        "transports/webrtc/test_sender.py::test_after_a_stall_nothing_is_sent_faster_and_no_sound_is_lost",
         "audio/test_pacing.py::test_a_listener_who_ran_dry_starts_again_when_sound_comes",
     ),
     "30: the last milliseconds stay in the resampler": (
@@ -144,7 +148,14 @@ CASES: dict[str, tuple[str, ...]] = {
         "server/test_load.py::test_twenty_callers_on_a_busy_machine_all_stay_and_one_more_is_told_to_come_back",
         "transports/test_websocket.py::test_one_session_too_many_is_told_to_come_back_and_a_free_place_is_given_again",
     ),
-    "50: memory that grows with each session": ("server/test_load.py::test_sessions_that_have_ended_keep_no_memory",),
+    "49: tracks that nobody reads fill up": (
+        "transports/webrtc/test_peer.py::test_video_is_declined_and_audio_is_heard",
+        "transports/webrtc/test_peer.py::test_what_nobody_can_read_does_not_wait_however_much_it_is",
+    ),
+    "50: memory that grows with each session": (
+        "server/test_load.py::test_sessions_that_have_ended_keep_no_memory",
+        "transports/webrtc/test_peer.py::test_calls_leave_nothing_behind_however_they_end",
+    ),
     "52: a client that leaves takes others along, or haunts the next": (
         "server/test_load.py::test_who_reconnects_at_once_gets_his_own_answer_and_nothing_of_the_one_before",
         "transports/test_websocket.py::test_fifty_clients_that_leave_at_any_moment_leave_nothing_behind",
@@ -158,6 +169,15 @@ CASES: dict[str, tuple[str, ...]] = {
         "server/test_resume.py::test_items_put_back_by_id_are_the_conversation_again",
         "server/test_resume.py::test_the_order_does_not_matter_as_long_as_each_follows_one_that_is_there",
         "transports/test_websocket.py::test_draining_asks_everybody_to_leave_and_lets_nobody_in",
+    ),
+    "56: each lost packet makes the delay longer": (
+        "audio/test_jitter_buffer.py::test_the_delay_is_back_after_a_loss_as_soon_as_the_hole_is_passed",
+        "audio/test_jitter_buffer.py::test_at_one_percent_loss_hardly_more_than_that_is_missing_and_the_delay_is_short",
+        "audio/test_jitter_buffer.py::test_after_a_burst_everything_is_as_before_at_once",
+    ),
+    "62: a microphone that is off floods the log with timeouts": (
+        "transports/webrtc/test_receiver.py::test_before_the_first_packet_nothing_is_heard_and_nothing_complains",
+        "transports/webrtc/test_receiver.py::test_a_caller_who_falls_silent_is_heard_to_be_silent",
     ),
 }
 
