@@ -255,3 +255,54 @@ def test_what_a_language_model_has_said_counts_as_read_by_the_next_turn(llama: L
     driver.run(Row("second", [*prompt(1), *said, 7, 8], 1, frozenset(), session="s"))
     # The last token said has not been through the model.
     assert model.computed - before == 3
+
+
+# -- taking back -------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_taken_back_is_as_if_it_had_never_been_fed(framing: Driver) -> None:
+    ids = prompt(1)
+    plain = framing.run(row("plain", ids, tokens=8))["plain"]
+    framing.engine.add(opened("r"))
+    feed(framing, "r", Piece(ids[:5]), Piece([7, 8, 9]))
+    framing.turn()
+    feed(framing, "r", Piece(ids[5:9]), kept=5)
+    framing.turn()
+    feed(framing, "r", Piece(ids[9:]), closed=True)
+    framing.finish("r")
+    assert framing.tokens["r"] == plain
+
+
+def test_pieces_that_wait_are_taken_back_too(framing: Driver) -> None:
+    ids = prompt(1)
+    plain = framing.run(row("plain", ids, tokens=8))["plain"]
+    framing.engine.add(opened("r"))
+    feed(framing, "r", Piece(ids[:5]), Piece([7, 8, 9]), Piece([1, 2]))
+    feed(framing, "r", Piece(ids[5:]), kept=5, closed=True)
+    framing.finish("r")
+    assert framing.tokens["r"] == plain
+
+
+def test_what_comes_again_as_it_was_is_not_computed_again(llama: LlamaForCausalLM) -> None:
+    ids, model = prompt(1), Framing(llama)
+    driver = Driver(TorchEngine(model))
+    driver.engine.add(opened("r"))
+    feed(driver, "r", Piece(ids[:4]), Piece(ids[4:10]))
+    driver.turn()
+    feed(driver, "r", Piece(ids[4:8]), kept=4)
+    driver.turn()
+    assert model.computed == 10
+
+
+def test_only_borders_between_pieces_can_be_gone_back_to(framing: Driver) -> None:
+    framing.engine.add(opened("r"))
+    feed(framing, "r", Piece(prompt(1)[:5]))
+    with pytest.raises(OmniError, match="border"):
+        feed(framing, "r", kept=3)
+    framing.turn()
+    with pytest.raises(OmniError, match="border"):
+        feed(framing, "r", kept=3)
+    feed(framing, "r", Piece(prompt(1)[5:]), closed=True)
+    with pytest.raises(OmniError, match="closed"):
+        feed(framing, "r", kept=5)
+    framing.finish("r")

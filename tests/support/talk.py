@@ -13,8 +13,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from tests.support.scripted import ScriptedClient
 from voice_omni.audio.pcm import Samples, decode_pcm16, encode_pcm16
+from voice_omni.client.interface import VoiceClient
 from voice_omni.realtime.core import Facts, RealtimeCore
 from voice_omni.session.activity import VoiceActivity
 from voice_omni.session.counters import TurnCounters
@@ -46,25 +46,29 @@ class Talk:
 
     def __init__(
         self,
-        client: ScriptedClient,
+        client: VoiceClient,
         silero: SileroModel,
         options: SessionOptions | None = None,
         *,
         judge: TurnJudge | None = None,
         reading: bool = True,
         include_timings: bool = False,
+        transcribes: bool = True,
+        images: bool = False,
+        voices: tuple[str, ...] = ("default", "other"),
     ) -> None:
         loop = asyncio.get_running_loop()
         options = options or SessionOptions()
-        settings = options.initial_session("scripted", "default")
+        settings = options.initial_session("scripted", voices[0])
         fence = EpochFence()
         ids = counting_ids()
-        voices = ("default", "other")
         self.client = client
         self.counters = TurnCounters()
         self.clock = loop.time
         self.outbox = Outbox(fence)
-        self.core = RealtimeCore(settings, Facts(voices, client.output_sample_rate, expires_at=3600), ids)
+        self.core = RealtimeCore(
+            settings, Facts(voices, client.output_sample_rate, expires_at=3600, images=images), ids
+        )
         detection = settings.audio.input.turn_detection
         self.hearing = Hearing(VoiceActivity(silero), client.input_sample_rate, detection, options)
         self.session = VoiceSession(
@@ -81,6 +85,7 @@ class Talk:
                 counters=self.counters,
                 clock=loop.time,
                 include_timings=include_timings,
+                transcribes=transcribes,
             )
         )
         self.reading = asyncio.Event()

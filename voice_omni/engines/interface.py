@@ -55,12 +55,15 @@ class Piece:
 class Feed:
     """More input of a row that is running.
 
-    ``pieces`` continue its prompt, ``closed`` ends it: now the first token is sampled. ``conditions``: float32 ``[n,
-    width]``, added one by one to the inputs of the row's decode steps; ``ended``: no more of these will come.
+    ``pieces`` continue its prompt, ``closed`` ends it: now the first token is sampled. ``kept``: first, all of the
+    prompt behind so many positions is taken back, the border between two pieces that were fed; what was computed of it
+    is not reported any more. ``conditions``: float32 ``[n, width]``, added one by one to the inputs of the row's decode
+    steps; ``ended``: no more of these will come.
     """
 
     pieces: Sequence[Piece] = ()
     closed: bool = False
+    kept: int | None = None
     conditions: Rows | None = None
     ended: bool = False
 

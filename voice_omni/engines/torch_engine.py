@@ -24,14 +24,16 @@ from voice_omni.proto.errors import OmniError
 
 @dataclass(slots=True)
 class _Running:
-    """``pieces``: not prefilled yet. ``position``: the next rotary one. ``written``: the input of the next decode step
-    and its key; None until the prompt is closed and has given its first token."""
+    """``pieces``: not prefilled yet. ``position``: the next rotary one, ``borders``: what it was behind each piece.
+    ``written``: the input of the next decode step and its key; None until the prompt is closed and has given its first
+    token."""
 
     row: Row
     context: Context
     pieces: deque[Piece]
     open: bool
     position: float = 0.0
+    borders: dict[int, float] = field(default_factory=lambda: {0: 0.0})
     conditions: deque[torch.Tensor] = field(default_factory=deque)
     fed: bool = False
     tokens: list[int] = field(default_factory=list)
@@ -75,10 +77,12 @@ class TorchEngine:
         if running is None:
             return
         pieces = [piece for piece in feed.pieces if len(piece)]
-        if (pieces or feed.closed) and not running.open:
+        if (pieces or feed.closed or feed.kept is not None) and not running.open:
             raise OmniError("invalid_value", "the prompt of this row is closed")
         if (feed.conditions is not None or feed.ended) and (running.row.padding is None or running.fed):
             raise OmniError("invalid_value", "this row takes no conditions")
+        if feed.kept is not None:
+            _take_back(running, feed.kept)
         running.pieces += pieces
         running.open = running.open and not feed.closed
         if feed.conditions is not None:
@@ -136,9 +140,11 @@ class TorchEngine:
         while running.pieces:
             piece = running.pieces.popleft()
             inputs = inputs_of(self._model, piece, running.position)
-            keys = [UNIQUE] * len(piece) if running.row.session is None else keys_of(piece, inputs.positions)
+            again = running.row.session is not None or running.row.open
+            keys = keys_of(piece, inputs.positions) if again else [UNIQUE] * len(piece)
             kept += running.context.read(self._model, keys, inputs)
             running.position = float(inputs.positions[:, -1].max()) + 1
+            running.borders[running.context.length] = running.position
         return torch.stack(kept).float().cpu().numpy() if kept else None
 
     def _decode(self, running: _Running, hidden: Rows | None) -> RowOutput:
@@ -176,3 +182,24 @@ class TorchEngine:
 
     def _tensor(self, rows: Rows) -> torch.Tensor:
         return torch.tensor(rows).to(self._model.device, self._model.dtype)
+
+
+def _take_back(running: _Running, kept: int) -> None:
+    """Raises :class:`OmniError` ``invalid_value`` for a border inside of a piece that waits."""
+    waiting = kept - running.context.length
+    if waiting <= 0:
+        if kept not in running.borders:
+            raise OmniError("invalid_value", f"position {kept} is no border between two pieces")
+        running.pieces.clear()
+        running.context.rewind(kept)
+        running.position = running.borders[kept]
+        return
+    stay: deque[Piece] = deque()
+    for piece in running.pieces:
+        if waiting <= 0:
+            break
+        stay.append(piece)
+        waiting -= len(piece)
+    if waiting:
+        raise OmniError("invalid_value", f"position {kept} is no border between two pieces")
+    running.pieces = stay

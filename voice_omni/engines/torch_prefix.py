@@ -65,10 +65,14 @@ class Context:
         self.length += 1
         return self._compute(model, [key], inputs)
 
+    def rewind(self, length: int) -> None:
+        """The row has read only so many positions; the others are compared with what it reads next."""
+        self.length = length
+        self._tail = self._last = None
+
     def begin(self) -> None:
         """From now on it belongs to another row, which has read nothing yet."""
-        self.length = 0
-        self._tail = self._last = None
+        self.rewind(0)
 
     def _compute(self, model: TorchModel, keys: Sequence[bytes], inputs: Inputs) -> torch.Tensor:
         start = len(self.keys)

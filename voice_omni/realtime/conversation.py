@@ -67,6 +67,11 @@ class Conversation:
     def delete(self, item_id: str) -> None:
         self._items.remove(self.get(item_id, "item_delete_invalid_item_id"))
 
+    def around(self, item_id: str) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+        """What was said before an item of the conversation, and what after it."""
+        place = next(place for place, item in enumerate(self._items) if item.id == item_id)
+        return messages_of(self._items[:place]), messages_of(self._items[place + 1 :])
+
     def messages(self, without: str | None = None) -> tuple[Message, ...]:
         """What was said so far, oldest first, leaving out one item and everything that nobody said or heard."""
         return messages_of(item for item in self._items if item.id != without)

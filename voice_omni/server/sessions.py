@@ -132,5 +132,6 @@ class Sessions:
             counters=services.counters,
             clock=services.clock,
             include_timings=connection.timings,
+            transcribes=services.model.transcribes,
         )
         return VoiceSession(parts)

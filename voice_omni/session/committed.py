@@ -25,13 +25,16 @@ class CommittedTurns:
         preparation: Preparation,
         timers: Timers,
         options: SessionOptions,
+        transcribes: bool,
         do: Callable[[Iterable[Output]], None],
         changed: Callable[[], None],
     ) -> None:
+        """``transcribes``: whether an answer to speech also tells what was heard."""
         self._core = core
         self._preparation = preparation
         self._timers = timers
         self._options = options
+        self._transcribes = transcribes
         self._do = do
         self._changed = changed
         self._prepared: Turn | None = None  # its answer is being made, and not asked for yet
@@ -50,12 +53,14 @@ class CommittedTurns:
         """The item ``item_id`` is sound of which the words are not known."""
         turn.item_id = item_id
         self._unknown[item_id] = turn
+        if not (self._transcribes or self._core.transcribes_only):
+            self._preparation.transcribe(turn)
         if len(self._unknown) > _MAX_UNKNOWN:
             del self._unknown[next(iter(self._unknown))]
 
     def learn(self, turn: Turn) -> None:
         """Pass on what is known of the turn's words."""
-        run, item_id = turn.run, turn.item_id
+        run, item_id = turn.telling, turn.item_id
         if run is None or item_id is None or item_id not in self._unknown:
             return
         if run.found_nothing or run.final_words is not None:
@@ -63,6 +68,7 @@ class CommittedTurns:
             self._do(self._core.transcribed(item_id, run.final_words or "", turn.utterance.seconds))
             if turn is not self._prepared:
                 self._preparation.drop(turn)
+            self._preparation.dismiss(turn)
             self._changed()
         elif run.error is not None:
             self._do(self._core.transcription_failed(item_id, run.error))

@@ -23,7 +23,8 @@ class SessionParts:
     """Everything that a session does not make for itself.
 
     ``dialect``: the client's, into which the outbox translates. ``voices``: the pipeline's own. ``judge``: of complete
-    turns, for ``semantic_vad``. ``clock``: monotonic seconds.
+    turns, for ``semantic_vad``. ``clock``: monotonic seconds. ``transcribes``: whether the pipeline's answers to speech
+    also tell what was heard; where they do not, turns are written down beside their answers.
     """
 
     client: VoiceClient
@@ -39,3 +40,4 @@ class SessionParts:
     counters: TurnCounters = field(default_factory=TurnCounters)
     clock: Callable[[], float] = time.monotonic
     include_timings: bool = False
+    transcribes: bool = True

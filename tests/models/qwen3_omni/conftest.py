@@ -11,8 +11,12 @@ import torch
 from transformers import Qwen3OmniMoeForConditionalGeneration
 
 from tests.models.qwen3_omni.generating import World
+from tests.models.qwen3_omni.talking import edited
+from tests.support.silero import silero
 from tests.support.tiny_qwen3_omni import build
 from voice_omni.models.qwen3_omni.checkpoint import Checkpoint
+
+__all__ = ["silero"]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,6 +31,16 @@ def _one_thread() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("tiny_qwen3_omni"))
+
+
+@pytest.fixture(scope="session")
+def talkative(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same checkpoint, but its speech does not end by itself: that is no likelier than an unlikely code."""
+    config = Checkpoint(tiny).config.talker
+    assert config is not None
+    row = torch.zeros(config.text.hidden_size)
+    folder = tmp_path_factory.mktemp("talkative") / "checkpoint"
+    return edited(tiny, folder, {"talker.codec_head.weight": (config.codec_eos_token_id, row)})
 
 
 @pytest.fixture(scope="session")

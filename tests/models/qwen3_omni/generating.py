@@ -3,9 +3,10 @@ time."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -26,7 +27,7 @@ from voice_omni.models.qwen3_omni.talker_prompt import TalkerPrompt
 from voice_omni.models.qwen3_omni.talker_runner import TalkerRunner
 from voice_omni.models.qwen3_omni.thinker import Thinker
 from voice_omni.models.qwen3_omni.thinker_runner import ThinkerRunner
-from voice_omni.models.qwen3_omni.wire import CODES, PIECES, TOKENS, USER, piece_data
+from voice_omni.models.qwen3_omni.wire import CODES, ENDED, PROMPT, ROWS, TOKENS, USER
 from voice_omni.proto.payload import Data, OmniRequest, StagePayload
 from voice_omni.scheduling.interface import (
     AbortedOut,
@@ -148,6 +149,8 @@ class Stages:
         self._talker = _simulation(TalkerRunner(here.speech, talk, prompt), self.talker_model, talk, max_rows)
         self.replies: dict[str, Reply] = {}
         self.between: dict[str, list[Incoming]] = {}
+        self._pieces: dict[str, int] = {}
+        self._places: defaultdict[str, float] = defaultdict(float)
         self._stack = ExitStack()
 
     def __enter__(self) -> Stages:
@@ -164,14 +167,34 @@ class Stages:
         request = OmniRequest(request_id=name, route="test", params=params, session_id=session)
         self.replies[name] = Reply()
         self.between[name] = []
+        self._pieces[name] = 0
         self._thinker.feed(New(StagePayload(request), 10_000))
         self._talker.feed(New(StagePayload(request), credits))
 
     def prompt(self, name: str, *pieces: Piece) -> None:
-        self._thinker.feed(*(ChunkIn(name, "encoder", {PIECES: [piece_data(piece)]}) for piece in pieces))
+        """Pieces of which each is a segment: what it holds of media comes right behind it."""
+        for piece in pieces:
+            number = self._pieces[name]
+            self._pieces[name] += 1
+            if piece.positions is None:
+                positions = self._places[name] + np.arange(len(piece), dtype=np.float32)
+                piece = replace(piece, positions=np.broadcast_to(positions, (3, len(piece))))
+            assert piece.positions is not None
+            self._places[name] = float(piece.positions.max()) + 1
+            segment: Data = {"tokens": list(piece.tokens), "positions": piece.positions}
+            rows: Data = {"medium": number}
+            if piece.rows is not None and piece.at is not None and len(piece.at):
+                segment["medium"] = number
+                kind = "heard" if piece.deepstack is None else "seen"
+                segment[kind], rows[kind] = piece.at, piece.rows
+                if piece.deepstack is not None:
+                    rows["deepstack"] = piece.deepstack
+            self._thinker.feed(ChunkIn(name, "preprocess", {PROMPT: [segment]}))
+            if "medium" in segment:
+                self._thinker.feed(ChunkIn(name, "encoder", {ROWS: rows}))
 
     def close(self, name: str) -> None:
-        self._thinker.feed(EndIn(name))
+        self._thinker.feed(ChunkIn(name, "preprocess", {PROMPT: [], ENDED: True}), EndIn(name))
 
     def ask(self, name: str, *pieces: Piece, **how: Any) -> None:
         """A whole request at once."""
@@ -197,8 +220,9 @@ class Stages:
                 case StreamOut(name, data, targets):
                     reply.tokens += data.get(TOKENS, ())
                     reply.parts += [data[USER]] if USER in data else []
-                    assert targets == (("talker",) if USER in data else None)
-                    between.append(ChunkIn(name, "thinker", data))
+                    assert targets == (("decode",) if TOKENS in data else ("talker",))
+                    if TOKENS not in data:
+                        between.append(ChunkIn(name, "thinker", data))
                 case ResultOut(name, data):
                     reply.thought = data
                     between.append(EndIn(name))

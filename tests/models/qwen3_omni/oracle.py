@@ -112,6 +112,21 @@ class Oracle:
             del codec.chunked_decode
         return answer
 
+    def spoken(self, case: Case, tokens: list[int], **limits: Any) -> Answer:
+        """What is said when the thinker answers with these tokens, whatever it would choose."""
+        script = iter([*tokens, self.config.im_end_token_id])
+
+        def choose(module: Any, given: Any, logits: torch.Tensor) -> torch.Tensor:
+            chosen = torch.full_like(logits, -1.0)
+            chosen[..., next(script)] = 1.0
+            return chosen
+
+        hook = self.model.thinker.lm_head.register_forward_hook(choose)
+        try:
+            return self.answer(case, **{**limits, "thinker_max_new_tokens": len(tokens) + 1})
+        finally:
+            hook.remove()
+
     @torch.no_grad()
     def piece(self, case: Case) -> Piece:
         """The whole prompt as the thinker's stage reads it."""

@@ -14,7 +14,11 @@ What is written and said
     :mod:`.backbones`, :mod:`.thinker`, :mod:`.talker`, :mod:`.code_predictor` the generating parts as the torch engine
     sees them; :mod:`.thinker_runner`, :mod:`.talker_runner`, :mod:`.talker_prompt` and :mod:`.talker_view` what their
     stages do; :mod:`.code2wav`, :mod:`.code2wav_layers` and :mod:`.code2wav_stage` codec frames to samples.
-    :mod:`.wire` names what the stages send each other.
+What makes a pipeline of it
+    :mod:`.pipeline` declares it, :mod:`.options` its settings, and :mod:`.stages` builds the runners;
+    :mod:`.preprocess_stage`, :mod:`.image_stage`, :mod:`.audio_stage` and :mod:`.decode_stage` are those that do not
+    generate. :mod:`.prompt_segments` and :mod:`.assembly` take a prompt apart and put it together again as its media
+    come; :mod:`.wire` names what the stages send each other, :mod:`.requests` what they read of a request.
 
 Importing this package loads no model library; its modules need the extra ``torch``.
 """

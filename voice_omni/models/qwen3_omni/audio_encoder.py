@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -21,6 +22,14 @@ from torch import Tensor
 from voice_omni.models.qwen3_omni.audio_tower import CHUNK, CHUNK_ROWS, AudioEncoder, MelWindow, row_count
 from voice_omni.models.qwen3_omni.mel import DYNAMIC_RANGE, FRAMES_PER_SECOND, MelStream, Samples, scaled
 from voice_omni.proto.errors import OmniError
+
+
+class Encodes(Protocol):
+    """The tower, or what stands in front of it."""
+
+    def encode(self, windows: Sequence[MelWindow]) -> list[Tensor]:
+        """As :meth:`.audio_tower.AudioEncoder.encode`."""
+        ...
 
 
 @dataclass(slots=True)
@@ -117,7 +126,7 @@ class AudioStream:
         self._windows.append(_Window(raw, float(raw.min())))
 
 
-def encode_due(encoder: AudioEncoder, streams: Sequence[AudioStream]) -> list[list[tuple[int, Tensor]]]:
+def encode_due(encoder: Encodes, streams: Sequence[AudioStream]) -> list[list[tuple[int, Tensor]]]:
     """Encode what is due of all streams in one batch; for each stream, the changed rows and where they begin."""
     due = [(stream, each) for stream in streams for each in stream.due()]
     encoded = encoder.encode([each.window for _, each in due]) if due else []

@@ -16,13 +16,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from voice_omni.proto.errors import OmniError
 from voice_omni.proto.payload import Data
-from voice_omni.proto.vocabulary import CALL_ID, IMAGES, TOOL_CALLS
-
-AUDIOS: Final = "audios"
-"""Sounds of a message in ``OmniRequest.inputs``: list of float32 ``[n]`` at 16 kHz."""
-
-VIDEOS: Final = "videos"
-"""Films of a message in ``OmniRequest.inputs``: list of data URIs."""
+from voice_omni.proto.vocabulary import AUDIOS, CALL_ID, IMAGES, TOOL_CALLS, VIDEOS
 
 MEDIA_TYPES: Final = {AUDIOS: "audio", IMAGES: "image", VIDEOS: "video"}
 """A message's media stand before its text, in this order."""
@@ -65,9 +59,8 @@ class ChatTemplate:
     def render(self, messages: Sequence[Data], tools: Sequence[Data] = (), *, answer: bool = True) -> str:
         """The conversation as text, with one placeholder token for each sound, picture and film.
 
-        ``messages`` and ``tools`` as in :mod:`voice_omni.proto.vocabulary`, messages perhaps with :data:`AUDIOS` and
-        :data:`VIDEOS`. ``answer``: end where the assistant's answer begins. Raises :class:`OmniError` ``invalid_value``
-        if the template refuses the conversation.
+        ``messages`` and ``tools`` as in :mod:`voice_omni.proto.vocabulary`. ``answer``: end where the assistant's
+        answer begins. Raises :class:`OmniError` ``invalid_value`` if the template refuses the conversation.
         """
         try:
             return self._template.render(

@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from voice_omni.models.qwen3_omni.config import OmniConfig, load_config
-from voice_omni.models.qwen3_omni.layout import Part, Shape, layout, part_of
+from voice_omni.models.qwen3_omni.layout import THINKER_EMBEDDING, Part, Shape, layout, part_of
 from voice_omni.proto.errors import OmniError
 
 _INDEX: Final = "model.safetensors.index.json"
@@ -41,6 +41,16 @@ class Checkpoint:
     def parts(self) -> frozenset[Part]:
         """The parts that the configuration has."""
         return frozenset(part for part in Part if layout(self.config, part))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """In which the weights are stored."""
+        with safe_open(self._files[THINKER_EMBEDDING], framework="pt") as shard:
+            name: str = shard.get_slice(THINKER_EMBEDDING).get_dtype()
+        known = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+        if name not in known:
+            raise _corrupt(f"{self.folder} has weights of the type {name}", set(), {THINKER_EMBEDDING})
+        return known[name]
 
     def tensors(
         self, part: Part, *, device: torch.device | str = "cpu", dtype: torch.dtype | None = None

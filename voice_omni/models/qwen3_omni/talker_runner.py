@@ -21,7 +21,7 @@ from voice_omni.models.qwen3_omni.config import TalkerConfig
 from voice_omni.models.qwen3_omni.options import TalkerOptions
 from voice_omni.models.qwen3_omni.requests import params_of, seed_of
 from voice_omni.models.qwen3_omni.talker_prompt import HEADER_TOKENS, TalkerPrompt, speaker_of, suppressed
-from voice_omni.models.qwen3_omni.wire import CODES, SPOKEN, USER, UserPart
+from voice_omni.models.qwen3_omni.wire import CODES, KEPT, SPOKEN, USER, UserPart
 from voice_omni.proto.payload import Data, StagePayload
 from voice_omni.proto.vocabulary import FINISH_REASON
 
@@ -37,11 +37,14 @@ class TalkerParams(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Speech:
-    """One answer being spoken. ``text``: what has come of the answer's turn and is not in the row yet."""
+    """One answer being spoken. ``text``: what has come of the answer's turn and is not in the row yet.
+    ``heard``: positions of the person's turns.
+    """
 
     speaker: int
     text: list[int] = field(default_factory=list)
     begun: bool = False
+    heard: int = 0
     frames: int = 0
 
 
@@ -82,10 +85,8 @@ class TalkerRunner:
 
     def push(self, work: Work[Speech]) -> RowOutcome:
         state = work.state
-        pieces: list[Piece] = []
+        pieces, kept = self._heard(work)
         for chunk in work.chunks:
-            if part := chunk.data.get(USER):
-                pieces.append(self._user(UserPart(**part)))
             state.text += chunk.data.get(SPOKEN, ())
         closed = not state.begun and len(state.text) > HEADER_TOKENS
         if closed:
@@ -93,10 +94,10 @@ class TalkerRunner:
             pieces.append(self._answer(header, state.speaker))
             state.begun = True
         if not state.begun:
-            return RowOutcome(feed=Feed(pieces), result=self._result(state, "stop") if work.ended else None)
+            return RowOutcome(feed=Feed(pieces, kept=kept), result=self._result(state, "stop") if work.ended else None)
         text, state.text = self._prompt.text(state.text), []
         conditions = np.concatenate((text, self._prompt.end)) if work.ended else text
-        return RowOutcome(feed=Feed(pieces, closed, conditions, work.ended))
+        return RowOutcome(feed=Feed(pieces, closed, kept, conditions, work.ended))
 
     def advance(self, state: Speech, output: RowOutput) -> Outcome:
         outcome = Outcome()
@@ -109,6 +110,23 @@ class TalkerRunner:
 
     def close(self, state: Speech) -> None:
         """Nothing outlives the state itself."""
+
+    def _heard(self, work: Work[Speech]) -> tuple[list[Piece], int | None]:
+        """New parts of the person's turns, and how much of the earlier ones stays; None: all."""
+        state = work.state
+        fed, kept = state.heard, None
+        pieces: list[Piece] = []
+        for chunk in work.chunks:
+            if USER not in chunk.data:
+                continue
+            border = chunk.data.get(KEPT, state.heard)
+            while state.heard > max(border, fed):
+                state.heard -= len(pieces.pop())
+            if border < fed:
+                kept = fed = state.heard = border
+            pieces.append(self._user(UserPart(**chunk.data[USER])))
+            state.heard += len(pieces[-1])
+        return pieces, kept
 
     def _user(self, part: UserPart) -> Piece:
         rows = self._prompt.user(part.tokens, part.at, part.hidden)

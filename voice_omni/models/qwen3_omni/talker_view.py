@@ -6,6 +6,7 @@ assistant turns are left out; what remains is moved together, so that each turn 
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -46,6 +47,13 @@ class TalkerView:
         self._assistant: list[int] = []
         self._thinker_next = 0.0
         self._places = _Places(config)
+
+    def fork(self) -> TalkerView:
+        """The same prompt read so far, which may go on in another way."""
+        twin = copy(self)
+        twin._assistant = list(self._assistant)
+        twin._places = copy(self._places)
+        return twin
 
     def read(self, piece: Piece, hidden: Rows) -> UserPart | None:
         """The next piece; ``hidden``: float32 ``[m, width]``, the inner rows of its media positions. None if nothing of

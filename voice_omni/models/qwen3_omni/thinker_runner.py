@@ -1,17 +1,16 @@
-"""The thinker's stage: a prompt in pieces in, token ids out.
+"""The thinker's stage: a prompt in parts in, token ids out.
 
-Prompt pieces come with the payloads and by streams, in the order in which the prompt reads; each is prefilled as soon
-as it has come, so that little is left to do when the person has stopped speaking. The end of the streams closes the
-prompt.
+Segments of the prompt come from preprocessing, rows from the encoders; what can be read of them is prefilled at once,
+so that little is left to do when the person has stopped speaking. The prompt is closed when it is complete.
 
-Stream output: :data:`~.wire.TOKENS` with :data:`~.wire.SPOKEN` to all; to the talker alone :data:`~.wire.USER`, as the
-prompt is prefilled. Result ``{"tokens": list[int], "finish_reason", "usage"}``.
+Stream output: :data:`~.wire.TOKENS`, at the end with ``finish_reason`` and ``usage``, to the detokeniser; to the talker
+:data:`~.wire.USER`, as the prompt is prefilled, and :data:`~.wire.SPOKEN`. Result ``{"finish_reason", "usage"}``.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Final
 
@@ -21,14 +20,19 @@ from msgspec import Meta
 
 from voice_omni.engines.interface import Feed, Piece, Row, RowOutput, Rows, Sampling
 from voice_omni.model_runner.interface import Emit, Outcome, RowOutcome, Work
+from voice_omni.model_runner.tool_calls import CLOSE, OPEN
+from voice_omni.models.qwen3_omni.assembly import Assembly
 from voice_omni.models.qwen3_omni.config import OmniConfig
 from voice_omni.models.qwen3_omni.options import ThinkerOptions
-from voice_omni.models.qwen3_omni.requests import params_of, seed_of
+from voice_omni.models.qwen3_omni.requests import TRANSCRIBE, forced_start, params_of, seed_of, tools_of
 from voice_omni.models.qwen3_omni.talker_view import TalkerView
-from voice_omni.models.qwen3_omni.wire import PIECES, SPOKEN, TOKENS, USER, piece_of
-from voice_omni.proto.payload import Data, StagePayload
+from voice_omni.models.qwen3_omni.tokenizer import Tokenizer
+from voice_omni.models.qwen3_omni.wire import KEPT, SPOKEN, TOKENS, USER
+from voice_omni.proto.errors import OmniError
+from voice_omni.proto.payload import StagePayload
 from voice_omni.proto.vocabulary import FINISH_REASON, USAGE
 
+DECODE: Final = ("decode",)
 TALKER: Final = ("talker",)
 
 
@@ -40,26 +44,87 @@ class ThinkerParams(msgspec.Struct, frozen=True):
     seed: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CallTokens:
+    """The tokens around a function call; None where the vocabulary has none."""
+
+    opening: int | None = None
+    closing: int | None = None
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> CallTokens:
+        return cls(tokenizer.id_of(OPEN), tokenizer.id_of(CLOSE))
+
+
+@dataclass(slots=True)
+class Reading:
+    """What the talker is shown of the prompt while it is prefilled, and what must be known to take a part of it back.
+
+    ``unread``: pieces, with their first positions, whose inner rows the engine has not reported yet. ``before``: for
+    each piece that was shown its first position, that in the talker's prompt, and the view as it was then.
+    """
+
+    view: TalkerView
+    width: int
+    unread: deque[tuple[int, Piece]] = field(default_factory=deque)
+    hidden: list[Rows] = field(default_factory=list)
+    before: list[tuple[int, int, TalkerView]] = field(default_factory=list)
+    shown: int = 0
+    void: bool = False
+
+    def take_back(self, kept: int) -> None:
+        while self.unread and self.unread[-1][0] >= kept:
+            self.unread.pop()
+        while self.before and self.before[-1][0] >= kept:
+            _, self.shown, self.view = self.before.pop()
+            self.void = True
+
+    def show(self, hidden: Rows | None) -> list[Emit]:
+        """``hidden``: the inner rows that the engine has reported since."""
+        if hidden is not None:
+            self.hidden += list(hidden)
+        emits = []
+        while self.unread:
+            start, piece = self.unread[0]
+            count = 0 if piece.rows is None else len(piece.rows)
+            if count > len(self.hidden):
+                break
+            self.unread.popleft()
+            rows, self.hidden = self.hidden[:count], self.hidden[count:]
+            self.before.append((start, self.shown, self.view.fork()))
+            if part := self.view.read(piece, np.stack(rows) if rows else np.empty((0, self.width), np.float32)):
+                kept = {KEPT: self.shown} if self.void else {}
+                self.void = False
+                self.shown += len(part.tokens)
+                emits.append(Emit({USER: part.data(), **kept}, TALKER))
+        return emits
+
+
 @dataclass(slots=True)
 class Thought:
-    """One answer in the making. ``unread``: pieces whose inner rows the engine has not reported yet."""
+    """One answer in the making. ``calling``: a function call is being written, which is not to be said."""
 
     limit: int
-    opening: list[Piece]
-    view: TalkerView | None
-    unread: deque[Piece] = field(default_factory=deque)
-    hidden: list[Rows] = field(default_factory=list)
+    reading: Reading | None
+    tools: bool
+    calling: bool
+    assembly: Assembly = field(default_factory=Assembly)
+    closed: bool = False
     prompt_tokens: int = 0
-    tokens: list[int] = field(default_factory=list)
+    tokens: int = 0
+    begun: bool = False
 
 
 class ThinkerRunner:
     """A :class:`~voice_omni.model_runner.interface.StreamedRunner`. ``stop``: the tokens that end an answer."""
 
-    def __init__(self, config: OmniConfig, options: ThinkerOptions, stop: frozenset[int]) -> None:
+    def __init__(
+        self, config: OmniConfig, options: ThinkerOptions, stop: frozenset[int], calls: CallTokens | None = None
+    ) -> None:
         self._config = config
         self._options = options
         self._stop = stop
+        self._calls = calls or CallTokens()
 
     def open(self, payload: StagePayload) -> tuple[Thought, Row]:
         """Raises :class:`OmniError` ``invalid_value``."""
@@ -73,57 +138,64 @@ class ThinkerRunner:
             repetition_penalty=options.repetition_penalty,
             seed=seed_of(request, params.seed),
         )
-        opening = [piece for result in payload.results.values() for piece in _pieces([result])]
-        view = TalkerView(self._config) if self._config.talker is not None else None
+        if request.route == TRANSCRIBE:
+            sampling = Sampling()
+        speaks = self._config.talker is not None and request.route != TRANSCRIBE
+        reading = Reading(TalkerView(self._config), self._config.thinker.text.hidden_size) if speaks else None
         row = Row(request.request_id, [], limit, self._stop, sampling, open=True, session=request.session_id)
-        return Thought(limit, opening, view), row
+        return Thought(limit, reading, bool(tools_of(request)), bool(forced_start(request))), row
 
     def push(self, work: Work[Thought]) -> RowOutcome:
         state = work.state
-        pieces = [*state.opening, *_pieces(chunk.data for chunk in work.chunks)]
-        state.opening = []
-        state.unread += pieces
-        state.prompt_tokens += sum(map(len, pieces))
-        return RowOutcome(emits=self._read(state, None), feed=Feed(pieces, closed=work.ended))
+        for chunk in work.chunks:
+            state.assembly.take(chunk.data)
+        if state.closed:
+            return RowOutcome()
+        ready = state.assembly.ready()
+        reading = state.reading
+        if reading is not None:
+            if ready.kept is not None:
+                reading.take_back(ready.kept)
+            start = ready.start if ready.kept is None else ready.kept
+            for piece in ready.pieces:
+                reading.unread.append((start, piece))
+                start += len(piece)
+        state.prompt_tokens = ready.start + sum(map(len, ready.pieces))
+        state.closed = state.assembly.complete
+        if work.ended and not state.closed:
+            raise OmniError("internal_error", "the thinker's prompt is not complete")
+        emits = [] if reading is None else reading.show(None)
+        return RowOutcome(emits=emits, feed=Feed(ready.pieces, closed=state.closed, kept=ready.kept))
 
     def advance(self, state: Thought, output: RowOutput) -> Outcome:
-        outcome = Outcome(emits=self._read(state, output.hidden))
-        if output.tokens:
-            spoken = list(output.tokens)
-            if not state.tokens and state.view is not None:
-                spoken = [*state.view.close(), *spoken]
-            state.tokens += output.tokens
-            if len(state.tokens) >= state.limit:
-                spoken.pop()
-            outcome.emits.append(Emit({TOKENS: output.tokens, SPOKEN: spoken}))
+        reading = state.reading
+        outcome = Outcome(emits=[] if reading is None else reading.show(output.hidden))
+        state.tokens += len(output.tokens)
+        told = {}
         if output.finish is not None:
-            usage = {"input_tokens": state.prompt_tokens, "output_tokens": len(state.tokens)}
-            outcome.result = {TOKENS: state.tokens, FINISH_REASON: output.finish, USAGE: usage}
+            usage = {"input_tokens": state.prompt_tokens, "output_tokens": state.tokens}
+            told = {FINISH_REASON: output.finish, USAGE: usage}
+            outcome.result = told
+        if output.tokens or told:
+            outcome.emits.append(Emit({TOKENS: output.tokens, **told}, DECODE))
+        if reading is not None and (spoken := self._spoken(state, output.tokens)):
+            if not state.begun:
+                state.begun = True
+                spoken = [*reading.view.close(), *spoken]
+            outcome.emits.append(Emit({SPOKEN: spoken}, TALKER))
         return outcome
 
     def close(self, state: Thought) -> None:
         """Nothing outlives the state itself."""
 
-    def _read(self, state: Thought, hidden: Rows | None) -> list[Emit]:
-        """Show the talker what of the prompt has been computed."""
-        view = state.view
-        if view is None:
-            return []
-        if hidden is not None:
-            state.hidden += list(hidden)
-        emits = []
-        while state.unread:
-            piece = state.unread[0]
-            count = 0 if piece.rows is None else len(piece.rows)
-            if count > len(state.hidden):
-                break
-            state.unread.popleft()
-            rows, state.hidden = state.hidden[:count], state.hidden[count:]
-            width = self._config.thinker.text.hidden_size
-            if part := view.read(piece, np.stack(rows) if rows else np.empty((0, width), np.float32)):
-                emits.append(Emit({USER: part.data()}, TALKER))
-        return emits
-
-
-def _pieces(chunks: Iterable[Data]) -> list[Piece]:
-    return [piece_of(data) for chunk in chunks for data in chunk.get(PIECES, ())]
+    def _spoken(self, state: Thought, tokens: Sequence[int]) -> list[int]:
+        """What of new tokens is to be said, without the last one that the limit allows."""
+        spoken = []
+        for token in tokens[:-1] if state.tokens >= state.limit else tokens:
+            if state.tools and token == self._calls.opening:
+                state.calling = True
+            elif state.calling:
+                state.calling = token != self._calls.closing
+            else:
+                spoken.append(token)
+        return spoken

@@ -12,6 +12,7 @@ from tokenizers import AddedToken, Regex, decoders, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 from tokenizers.models import BPE
 
+from voice_omni.model_runner.detokenizer import TokenBytes
 from voice_omni.proto.errors import OmniError
 
 _PIECES: Final = (
@@ -32,6 +33,7 @@ class Tokenizer:
         # Without this the library would find control tokens in any text.
         backend.encode_special_tokens = True
         added = backend.get_added_tokens_decoder()
+        self.bytes = TokenBytes(backend)
         self.specials: Mapping[str, int] = {token.content: id for id, token in added.items() if token.special}
         longest_first = sorted(self.specials, key=len, reverse=True)
         self._special = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
@@ -47,6 +49,11 @@ class Tokenizer:
             return cls(Backend.from_file(str(file)) if file.exists() else _assembled(folder))
         except Exception as error:  # the library raises plain exceptions
             raise OmniError("weights_corrupt", f"{folder} has no readable tokenizer: {error}") from error
+
+    def id_of(self, token: str) -> int | None:
+        """Of an added token; None if the vocabulary lacks it."""
+        id: int | None = self._backend.token_to_id(token)
+        return id
 
     def plain(self, text: str) -> str:
         """The text such that :meth:`encode` sees no control token in it; the ids are those of its letters."""

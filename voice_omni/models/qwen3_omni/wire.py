@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from voice_omni.engines.interface import Piece, Rows
+from voice_omni.engines.interface import Rows
 from voice_omni.proto.payload import Data
 
-PIECES: Final = "pieces"
-"""To the thinker: list of pieces of its prompt, each the fields of :class:`~voice_omni.engines.interface.Piece` that it
-has, as a dictionary."""
+PROMPT: Final = "prompt"
+"""To the thinker: list of the next segments of the prompt, each the fields of a :class:`~.assembly.Segment`; with
+``ended`` when these are the last."""
+ROWS: Final = "rows"
+"""To the thinker, from an encoder: the next rows of a medium. ``medium``: its number; ``heard``: float32 ``[n, width]``
+of the audio tower, or ``seen`` and its ``deepstack`` ``[layers, n, width]`` of the vision tower. Of a live sound also
+``first``, the number of the first of these rows, which replace what came before from there on, and ``ended``."""
+LIVE: Final = -1
+"""The number of the sound that is streamed in."""
+FRAMES: Final = "frames"
+"""To the image encoder: uint8 ``[frames, height, width, 3]``, RGB, resized: the next ones of ``medium``."""
+SOUND: Final = "sound"
+"""To the audio encoder: float32 ``[n]`` at 16 kHz, the next part of ``medium``; ``ended`` with the last."""
+MEDIUM: Final = "medium"
+ENDED: Final = "ended"
+KEPT: Final = "kept"
+"""Beside ``user``: so many positions that the talker was given stay, those behind do not."""
 TOKENS: Final = "tokens"
 """From the thinker: list of the answer's next token ids."""
 SPOKEN: Final = "spoken"
@@ -40,19 +54,3 @@ class UserPart:
 
     def data(self) -> Data:
         return {name: getattr(self, name) for name in ("tokens", "positions", "at", "hidden")}
-
-
-def piece_data(piece: Piece) -> Data:
-    """A piece as a chunk carries it."""
-    fields: dict[str, Any] = {
-        "rows": piece.rows,
-        "at": piece.at,
-        "deepstack": piece.deepstack,
-        "positions": piece.positions,
-    }
-    return {"tokens": list(piece.tokens), **{name: value for name, value in fields.items() if value is not None}}
-
-
-def piece_of(data: Data) -> Piece:
-    """A piece from a chunk."""
-    return Piece(**data)
