@@ -54,6 +54,14 @@ def refused(**fields: Any) -> OmniError:
 # -- in ----------------------------------------------------------------------------------------------------------------
 
 
+def test_media_and_what_follows_the_sound_go_with_the_messages() -> None:
+    seen = Message("user", "look", images=("data:a",), audios=("data:b",), videos=("data:c",))
+    request = omni(messages=(seen,), following=(Message("assistant", "yes"),))
+    [message] = request.inputs["messages"]
+    assert (message["images"], message["audios"], message["videos"]) == (["data:a"], ["data:b"], ["data:c"])
+    assert request.inputs["following"] == [{"role": "assistant", "content": "yes"}]
+
+
 @pytest.mark.parametrize(
     ("given", "wanted", "route"),
     [

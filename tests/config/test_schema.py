@@ -12,6 +12,8 @@ from msgspec import Meta
 from voice_omni.config import load
 from voice_omni.config.schema import Leaf, leaves, schema_of
 from voice_omni.pipeline.spec import PipelineSpec
+from voice_omni.proto.errors import OmniError
+from voice_omni.scheduling.options import OmniOptions
 
 
 @pytest.mark.parametrize(
@@ -76,3 +78,19 @@ def test_a_type_that_cannot_be_read_is_named(spec: PipelineSpec) -> None:
     talker = replace(spec.stages[1], options=Unreadable)
     with pytest.raises(TypeError, match=r"^Unreadable\.size is no type that settings can be read into"):
         schema_of(replace(spec, stages=(spec.stages[0], talker)))
+
+
+def test_a_stage_may_have_other_defaults_for_its_scheduler(spec: PipelineSpec) -> None:
+    first = replace(spec.stages[0], scheduler_defaults={"max_rows": 3})
+    resolved = load(replace(spec, stages=(first, *spec.stages[1:])), None, [], {})
+    assert resolved.settings.stages[first.name].scheduler == OmniOptions(max_rows=3)
+    changed = load(replace(spec, stages=(first, *spec.stages[1:])), None, ["stages.thinker.scheduler.max_rows=5"], {})
+    assert changed.settings.stages[first.name].scheduler == OmniOptions(max_rows=5)
+
+
+def test_a_model_can_be_set_where_the_pipeline_has_a_checkpoint(spec: PipelineSpec) -> None:
+    open_to_others = replace(spec, checkpoint="weights")
+    assert load(open_to_others, None, [], {}).settings.model is None
+    assert load(open_to_others, None, ["model=hf:some/where"], {}).settings.model == "hf:some/where"
+    with pytest.raises(OmniError, match="model does not exist"):
+        load(spec, None, ["model=hf:some/where"], {})

@@ -10,6 +10,7 @@ from tests.engines import tiny_llama
 from tests.engines.driver import Driver
 from voice_omni.engines.ctranslate2_engine import CTranslate2Engine
 from voice_omni.engines.torch_engine import TorchEngine
+from voice_omni.engines.torch_model import LanguageModel
 from voice_omni.models.starter.think_weights import open_gguf, read_checkpoint, read_vocabulary, write_ctranslate2
 
 
@@ -30,7 +31,9 @@ def llama_folder(llama: LlamaForCausalLM, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(params=["torch", "ctranslate2"])
 def driver(request: pytest.FixtureRequest, llama: LlamaForCausalLM, llama_folder: Path) -> Iterator[Driver]:
-    engine = TorchEngine(llama) if request.param == "torch" else CTranslate2Engine(llama_folder, max_rows=3)
+    engine = (
+        TorchEngine(LanguageModel(llama)) if request.param == "torch" else CTranslate2Engine(llama_folder, max_rows=3)
+    )
     yield Driver(engine)
     engine.stop()
     assert set(engine.stats().values()) == {0}

@@ -15,6 +15,7 @@ from tests.engines.driver import Driver, row
 from voice_omni.engines.ctranslate2_engine import CTranslate2Engine
 from voice_omni.engines.interface import Sampling
 from voice_omni.engines.torch_engine import TorchEngine
+from voice_omni.engines.torch_model import LanguageModel
 
 
 def prompt(seed: int, length: int = 20) -> list[int]:
@@ -92,7 +93,7 @@ def test_unknown_rows_are_nobodys_business(driver: Driver) -> None:
 
 @pytest.mark.parametrize("penalty", [1.0, 1.2])
 def test_the_engines_agree(llama: LlamaForCausalLM, llama_folder: Path, penalty: float) -> None:
-    drivers = [Driver(TorchEngine(llama)), Driver(CTranslate2Engine(llama_folder))]
+    drivers = [Driver(TorchEngine(LanguageModel(llama))), Driver(CTranslate2Engine(llama_folder))]
     rows = [
         row(str(n), prompt(n, 5 + 7 * n), prefix_len=4, sampling=Sampling(repetition_penalty=penalty)) for n in range(6)
     ]

@@ -54,6 +54,29 @@ def test_without_marks_the_whole_text_is_taken_to_be_even() -> None:
     assert alignment.spoken(TEXT, 3100) == TEXT
 
 
+@pytest.mark.parametrize(
+    ("played_ms", "heard"), [(0, ""), (500, "The"), (1000, "The capital of"), (1800, "The capital of France is")]
+)
+def test_while_more_sound_is_to_come_the_text_is_spoken_at_the_usual_pace(played_ms: float, heard: str) -> None:
+    """All of the text is there, and 2 s of its sound; that is no reason to take all of it for spoken in them."""
+    alignment = Alignment(1000)
+    alignment.append(1800)
+    assert alignment.spoken(TEXT, played_ms) == heard
+
+
+def test_sound_that_is_longer_than_usual_is_spoken_more_slowly() -> None:
+    alignment = Alignment(1000)
+    alignment.append(6200)
+    assert alignment.spoken(TEXT, 3100) == "The capital of"
+
+
+def test_a_chinese_character_takes_as_long_as_a_syllable() -> None:
+    alignment = Alignment(1000)
+    alignment.append(100)
+    assert alignment.spoken("你好", 399) == ""
+    assert alignment.spoken("你好", 401) == "你好"
+
+
 def test_words_whose_sound_was_never_made_are_not_heard_at_the_end_of_what_was() -> None:
     alignment = _aligned(("The ", 0.5), ("capital ", 0.5), complete=False)
     assert alignment.spoken(TEXT, 1000) == "The capital"

@@ -13,8 +13,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from tests.support.scripted import ScriptedClient
 from voice_omni.audio.pcm import Samples, decode_pcm16, encode_pcm16
+from voice_omni.client.interface import VoiceClient
 from voice_omni.realtime.connection import PLAIN, Connection
 from voice_omni.realtime.core import Facts, RealtimeCore
 from voice_omni.realtime.dialect import Dialect
@@ -60,7 +60,7 @@ class Talk:
 
     def __init__(
         self,
-        client: ScriptedClient,
+        client: VoiceClient,
         silero: SileroModel,
         options: SessionOptions | None = None,
         *,
@@ -68,15 +68,17 @@ class Talk:
         reading: bool = True,
         connection: Connection = PLAIN,
         sink: SoundSink | None = None,
+        transcribes: bool = True,
+        images: bool = False,
+        voices: tuple[str, ...] = ("default", "other"),
     ) -> None:
         loop = asyncio.get_running_loop()
         options = options or SessionOptions()
-        settings = options.initial_session("scripted", "default")
+        settings = options.initial_session("scripted", voices[0])
         if connection.transcription:
             settings = transcribing(settings)
         fence = EpochFence()
         ids = counting_ids()
-        voices = ("default", "other")
         self.client = client
         self.counters = TurnCounters()
         self.clock = loop.time
@@ -90,6 +92,7 @@ class Talk:
             binary_audio=connection.binary_audio,
             owns_playback=sink is not None,
             max_buffer_ms=options.max_buffer_ms,
+            images=images,
         )
         self.core = RealtimeCore(settings, facts, ids)
         detection = settings.audio.input.turn_detection
@@ -110,6 +113,7 @@ class Talk:
                 clock=loop.time,
                 include_timings=connection.timings,
                 sink=sink,
+                transcribes=transcribes,
             )
         )
         self.reading = asyncio.Event()

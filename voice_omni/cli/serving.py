@@ -119,7 +119,14 @@ def _services(
     return Services(
         client=pipeline.client,
         health=pipeline.health,
-        model=ModelCard(spec.name, spec.description, spec.voices, created=int(time.time())),
+        model=ModelCard(
+            spec.name,
+            spec.description,
+            spec.voices,
+            created=int(time.time()),
+            images=spec.images,
+            transcribes=spec.transcribes,
+        ),
         silero=silero,
         judge=judge,
         options=settings.session,

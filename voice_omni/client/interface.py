@@ -44,7 +44,7 @@ class Message(msgspec.Struct, frozen=True):
     """One earlier message of the conversation, as text.
 
     ``tool_calls``: what an assistant message called, beside what it said or instead. A ``tool`` message is the result
-    of the call ``call_id``. ``images``: data URIs, for models that take them.
+    of the call ``call_id``. ``images``, ``audios``, ``videos``: data URIs, for models that take them.
     """
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -52,20 +52,23 @@ class Message(msgspec.Struct, frozen=True):
     tool_calls: tuple[ToolCall, ...] = ()
     call_id: str | None = None
     images: tuple[str, ...] = ()
+    audios: tuple[str, ...] = ()
+    videos: tuple[str, ...] = ()
 
 
 class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One reply to generate, before it has an id and a route.
 
-    ``messages`` is the conversation so far, oldest first. With ``input="speech"`` the person's turn is streamed in
-    as audio and comes after them. ``input="speak"`` speaks ``text`` and asks no thinker. ``instructions`` None means
-    the pipeline's own system prompt. ``output="transcript"`` only writes down what was said. Without any message the
-    model speaks first. ``tool_choice`` is honoured as far as the model can be made to.
+    ``messages`` is the conversation so far, oldest first. With ``input="speech"`` the person's turn is streamed in as
+    audio and comes after them, and before ``following``. ``input="speak"`` speaks ``text`` and asks no thinker.
+    ``instructions`` None means the pipeline's own system prompt. ``output="transcript"`` only writes down what was
+    said. Without any message the model speaks first. ``tool_choice`` is honoured as far as the model can be made to.
     """
 
     input: Literal["speech", "text", "speak"] = "speech"
     output: Literal["audio", "text", "transcript"] = "audio"
     messages: tuple[Message, ...] = ()
+    following: tuple[Message, ...] = ()
     text: str = ""
     instructions: str | None = None
     tools: tuple[Tool, ...] = ()

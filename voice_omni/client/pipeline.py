@@ -59,7 +59,11 @@ class PipelineClient:
 
     async def open(self, request: GenerateRequest) -> PipelineReply:
         omni = to_omni_request(self._spec, request, self._new_id())
-        return PipelineReply(await self._coordinator.submit(omni))
+        reply = PipelineReply(await self._coordinator.submit(omni))
+        if request.input != "speech":
+            # A stage that takes sound may be on this route for the sake of messages that hold some.
+            await reply.end_audio()
+        return reply
 
 
 def to_omni_request(spec: PipelineSpec, request: GenerateRequest, request_id: str) -> OmniRequest:
@@ -77,6 +81,8 @@ def to_omni_request(spec: PipelineSpec, request: GenerateRequest, request_id: st
     if request.input == "speak" and not request.text.strip():
         raise OmniError("invalid_value", "there is no text to speak", param="text")
     inputs: Data = {vocabulary.MESSAGES: [_message(message) for message in request.messages], **_tools(request)}
+    if request.following:
+        inputs[vocabulary.FOLLOWING] = [_message(message) for message in request.following]
     if request.input == "speak":
         inputs[vocabulary.TEXT] = request.text
     params = {
@@ -103,8 +109,13 @@ def _message(message: Message) -> Data:
         data[vocabulary.TOOL_CALLS] = [msgspec.to_builtins(call) for call in message.tool_calls]
     if message.call_id is not None:
         data[vocabulary.CALL_ID] = message.call_id
-    if message.images:
-        data[vocabulary.IMAGES] = list(message.images)
+    for name, media in (
+        (vocabulary.IMAGES, message.images),
+        (vocabulary.AUDIOS, message.audios),
+        (vocabulary.VIDEOS, message.videos),
+    ):
+        if media:
+            data[name] = list(media)
     return data
 
 

@@ -10,7 +10,14 @@ from typing import Any, Final, TypeAlias, Union, get_args, get_origin, get_type_
 import msgspec
 from msgspec import inspect as kinds
 
-from voice_omni.config.settings import SCHEDULER_OPTIONS, SECRET, ProcessSettings, Settings, StageSettings
+from voice_omni.config.settings import (
+    SCHEDULER_OPTIONS,
+    SECRET,
+    ProcessSettings,
+    Settings,
+    StageSettings,
+    default_scheduler,
+)
 from voice_omni.pipeline.spec import PipelineSpec
 
 Path: TypeAlias = tuple[str, ...]
@@ -66,7 +73,7 @@ def schema_of(spec: PipelineSpec) -> Group:
             MappingProxyType(
                 {
                     "options": _group(stage.options),
-                    "scheduler": _group(SCHEDULER_OPTIONS[stage.scheduler]),
+                    "scheduler": _group(SCHEDULER_OPTIONS[stage.scheduler], default_scheduler(stage)),
                     "credits": replace(_leaf(StageSettings, "credits"), default=stage.credits),
                 }
             ),
@@ -77,7 +84,11 @@ def schema_of(spec: PipelineSpec) -> Group:
         "processes": Named(_group(ProcessSettings)),
         "stages": Group(dict, MappingProxyType(stages)),
     }
-    return _group(Settings, parts=parts)
+    root = _group(Settings, parts=parts)
+    if spec.checkpoint is not None:
+        return root
+    # There is nothing that a model could stand for.
+    return replace(root, children={name: child for name, child in root.children.items() if name != "model"})
 
 
 def leaves(node: Node, path: Path = ()) -> Iterator[tuple[Path, Leaf]]:

@@ -172,6 +172,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     pipeline: Annotated[str, Meta(description="the pipeline to run: a package of voice_omni.models")]
     processes: dict[str, ProcessSettings]
     stages: dict[str, StageSettings]
+    model: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                description="the checkpoint to load in place of the pipeline's own: hf:ORG/REPO or a folder",
+            ),
+        ]
+        | None
+    ) = None
     limits: LimitSettings = LimitSettings()
     server: ServerSettings = ServerSettings()
     session: SessionOptions = SessionOptions()
@@ -182,8 +192,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return next(name for name, process in self.processes.items() if stage in process.stages)
 
 
+def default_scheduler(stage: StageSpec) -> SchedulerOptions:
+    return SCHEDULER_OPTIONS[stage.scheduler](**stage.scheduler_defaults)
+
+
 def default_stage(stage: StageSpec) -> StageSettings:
-    return StageSettings(options=stage.options(), scheduler=SCHEDULER_OPTIONS[stage.scheduler](), credits=stage.credits)
+    return StageSettings(options=stage.options(), scheduler=default_scheduler(stage), credits=stage.credits)
 
 
 def default_settings(spec: PipelineSpec) -> Settings:

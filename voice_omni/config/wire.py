@@ -19,7 +19,12 @@ from voice_omni.pipeline.spec import PipelineSpec
 def to_wire(settings: Settings) -> dict[str, Any]:
     """What a stage's process needs of the settings."""
     wire: dict[str, Any] = msgspec.to_builtins(
-        {"processes": settings.processes, "stages": settings.stages, "limits": settings.limits}
+        {
+            "processes": settings.processes,
+            "stages": settings.stages,
+            "limits": settings.limits,
+            "model": settings.model,
+        }
     )
     return wire
 
@@ -39,4 +44,5 @@ def from_wire(spec: PipelineSpec, wire: dict[str, Any]) -> Settings:
         processes=msgspec.convert(wire["processes"], dict[str, ProcessSettings]),
         stages=stages,
         limits=msgspec.convert(wire["limits"], LimitSettings),
+        model=wire["model"],
     )

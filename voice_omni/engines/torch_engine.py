@@ -1,48 +1,93 @@
-"""Rows on a transformers causal language model: the reference that other engines are compared with.
+"""Rows on a model in plain torch: the reference that other engines are compared with.
 
-Synchronous: :meth:`TorchEngine.step` computes one token of each row that may run. Each row has a KV cache and a random
-generator of its own and is computed by itself, so that what runs beside it never changes its tokens, in no rounding
-either. The weights' own precision is used.
+Synchronous: :meth:`TorchEngine.step` prefills what has been fed to each row that may run, or computes one token or
+frame of it. Each row has a KV cache of its own and is computed by itself, and a draw depends on the row's seed, the
+step and the codebook alone, so that what runs beside a row never changes its tokens, in no rounding either. The
+weights' own precision is used.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
+import numpy as np
 import torch
-from transformers import DynamicCache, PreTrainedModel
 
-from voice_omni.engines.interface import FinishReason, Row, RowOutput, Sampling
+from voice_omni.engines.interface import Feed, FinishReason, Piece, Row, RowOutput, Rows
+from voice_omni.engines.torch_model import Inputs, TorchModel, inputs_of
+from voice_omni.engines.torch_prefix import UNIQUE, Context, Kept, keys_of, token_key
+from voice_omni.engines.torch_sampling import choose, uniform
+from voice_omni.proto.errors import OmniError
 
 
 @dataclass(slots=True)
 class _Running:
-    """``pending``: tokens that the model has not seen yet, the whole prompt at first."""
+    """``pieces``: not prefilled yet. ``position``: the next rotary one, ``borders``: what it was behind each piece.
+    ``written``: the input of the next decode step and its key; None until the prompt is closed and has given its first
+    token."""
 
     row: Row
-    pending: list[int]
-    generator: torch.Generator
-    cache: DynamicCache = field(default_factory=DynamicCache)
+    context: Context
+    pieces: deque[Piece]
+    open: bool
+    position: float = 0.0
+    borders: dict[int, float] = field(default_factory=lambda: {0: 0.0})
+    conditions: deque[torch.Tensor] = field(default_factory=deque)
+    fed: bool = False
     tokens: list[int] = field(default_factory=list)
+    written: tuple[torch.Tensor, bytes] | None = None
     paused: bool = False
     removed: bool = False
 
+    @property
+    def ready(self) -> bool:
+        if self.removed or self.paused:
+            return self.removed
+        if self.pieces:
+            return True
+        if self.written is None:
+            return not self.open
+        return self.row.padding is None or bool(self.conditions) or self.fed
+
 
 class TorchEngine:
-    """A synchronous :class:`~voice_omni.engines.interface.Engine` over e.g. a ``LlamaForCausalLM``."""
+    """A synchronous :class:`~voice_omni.engines.interface.StreamedEngine` over a
+    :class:`~voice_omni.engines.torch_model.TorchModel`.
 
-    def __init__(self, model: PreTrainedModel) -> None:
-        self._model = model.eval()
+    ``kept_positions``: how many positions' KV it keeps in all of rows that have ended, for later rows of their
+    sessions.
+    """
+
+    def __init__(self, model: TorchModel, *, kept_positions: int = 0) -> None:
+        self._model = model
         self._rows: dict[str, _Running] = {}
+        self._kept = Kept(kept_positions)
 
     def start(self, wake: Callable[[], None]) -> None:
         """Nothing happens outside :meth:`step`, so ``wake`` is never called."""
 
     def add(self, row: Row) -> None:
-        generator = torch.Generator().manual_seed(row.sampling.seed)
-        self._rows[row.row_id] = _Running(row, list(row.prompt), generator)
+        pieces = deque([Piece(row.prompt)] if row.prompt else ())
+        self._rows[row.row_id] = _Running(row, self._kept.take(row.session), pieces, row.open)
+
+    def feed(self, row_id: str, feed: Feed) -> None:
+        running = self._rows.get(row_id)
+        if running is None:
+            return
+        pieces = [piece for piece in feed.pieces if len(piece)]
+        if (pieces or feed.closed or feed.kept is not None) and not running.open:
+            raise OmniError("invalid_value", "the prompt of this row is closed")
+        if (feed.conditions is not None or feed.ended) and (running.row.padding is None or running.fed):
+            raise OmniError("invalid_value", "this row takes no conditions")
+        if feed.kept is not None:
+            _take_back(running, feed.kept)
+        running.pieces += pieces
+        running.open = running.open and not feed.closed
+        if feed.conditions is not None:
+            running.conditions += self._tensor(feed.conditions)
+        running.fed = running.fed or feed.ended
 
     def pause(self, row_id: str) -> None:
         if running := self._rows.get(row_id):
@@ -58,67 +103,103 @@ class TorchEngine:
 
     @property
     def busy(self) -> bool:
-        return any(running.removed or not running.paused for running in self._rows.values())
+        return any(running.ready for running in self._rows.values())
 
     def step(self) -> list[RowOutput]:
-        outputs = []
-        for running in list(self._rows.values()):
-            if running.removed:
-                outputs.append(RowOutput(running.row.row_id, [], "removed"))
-            elif not running.paused:
-                outputs.append(self._advance(running))
+        outputs = [self._turn(running) for running in list(self._rows.values()) if running.ready]
         for output in outputs:
-            if output.finish is not None:
-                del self._rows[output.row_id]
+            if output.finish is not None or output.error is not None:
+                running = self._rows.pop(output.row_id)
+                if output.error is None:
+                    self._kept.put(running.row.session, running.context)
         return outputs
 
     def stop(self) -> None:
         self._rows.clear()
+        self._kept.clear()
 
     def stats(self) -> dict[str, int]:
         return {"rows": len(self._rows)}
 
-    def _advance(self, running: _Running) -> RowOutput:
+    def _turn(self, running: _Running) -> RowOutput:
+        row_id = running.row.row_id
+        if running.removed:
+            return RowOutput(row_id, [], "removed")
+        try:
+            with torch.inference_mode():
+                hidden = self._prefill(running)
+                if running.open:
+                    return RowOutput(row_id, [], hidden=hidden)
+                return self._decode(running, hidden)
+        except Exception as error:  # noqa: BLE001 - a row's failure is its own
+            return RowOutput(row_id, [], error=error)
+
+    def _prefill(self, running: _Running) -> Rows | None:
+        """Compute what has been fed; the inner rows that the model reports of it."""
+        kept: list[torch.Tensor] = []
+        while running.pieces:
+            piece = running.pieces.popleft()
+            inputs = inputs_of(self._model, piece, running.position)
+            again = running.row.session is not None or running.row.open
+            keys = keys_of(piece, inputs.positions) if again else [UNIQUE] * len(piece)
+            kept += running.context.read(self._model, keys, inputs)
+            running.position = float(inputs.positions[:, -1].max()) + 1
+            running.borders[running.context.length] = running.position
+        return torch.stack(kept).float().cpu().numpy() if kept else None
+
+    def _decode(self, running: _Running, hidden: Rows | None) -> RowOutput:
+        """Compute one step and draw from it."""
         row = running.row
-        token = choose(self._logits(running), running.tokens, row.sampling, running.generator)
+        last = running.context.last(self._model) if running.written is None else self._step(running, *running.written)
+        step = len(running.tokens)
+        chance = uniform(row.sampling.seed, step)
+        token = choose(self._model.logits(last).float().cpu(), running.tokens, row.sampling, chance)
         if token in row.stop:
-            return RowOutput(row.row_id, [], "stop")
+            return RowOutput(row.row_id, [], "stop", hidden=hidden)
         running.tokens.append(token)
-        running.pending = [token]
         finish: FinishReason | None = "length" if len(running.tokens) == row.max_new_tokens else None
-        return RowOutput(row.row_id, [token], finish)
+        frames: list[list[int]] = []
+        if finish is None:
+            # A frame is completed as soon as its first code is known: nothing else in it waits for the next step.
+            written = self._model.write(token, last, row.sampling, lambda book: uniform(row.sampling.seed, step, book))
+            running.written = written.row, self._key(running, token if written.frame is None else None)
+            frames = [written.frame] if written.frame is not None else []
+        return RowOutput(row.row_id, [token], finish, frames=frames, hidden=hidden)
 
-    @torch.inference_mode()
-    def _logits(self, running: _Running) -> torch.Tensor:
-        device = self._model.device
-        output: Any = self._model(
-            input_ids=torch.tensor([running.pending], device=device),
-            cache=running.cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        logits: torch.Tensor = output.logits[0, -1].float().cpu()
-        return logits
+    def _step(self, running: _Running, written: torch.Tensor, key: bytes) -> torch.Tensor:
+        if running.row.padding is not None:
+            condition = running.conditions.popleft() if running.conditions else self._tensor(running.row.padding)
+            written = written + condition
+        positions = torch.full((3, 1), running.position, device=self._model.device)
+        nowhere = torch.empty(0, dtype=torch.int64, device=self._model.device)
+        running.position += 1
+        return running.context.append(self._model, key, Inputs(written[None], positions, nowhere))
+
+    def _key(self, running: _Running, token: int | None) -> bytes:
+        if token is None or running.row.session is None:
+            return UNIQUE
+        return token_key(token, np.full(3, running.position, np.float32).tobytes())
+
+    def _tensor(self, rows: Rows) -> torch.Tensor:
+        return torch.tensor(rows).to(self._model.device, self._model.dtype)
 
 
-def choose(logits: torch.Tensor, tokens: list[int], sampling: Sampling, generator: torch.Generator) -> int:
-    """Draw the next token from float32 ``[vocabulary]`` logits.
-
-    In this order: the repetition penalty on ``tokens`` (https://arxiv.org/abs/1909.05858), the ``top_k`` likeliest (0:
-    all), temperature, nucleus sampling with ``top_p`` (https://arxiv.org/abs/1904.09751).
-    """
-    if sampling.repetition_penalty != 1.0 and tokens:
-        seen = torch.tensor(sorted(set(tokens)))
-        scores = logits[seen]
-        logits = logits.clone()
-        logits[seen] = torch.where(
-            scores < 0, scores * sampling.repetition_penalty, scores / sampling.repetition_penalty
-        )
-    if sampling.temperature == 0.0:
-        return int(logits.argmax())
-    count = min(sampling.top_k, len(logits)) if sampling.top_k else len(logits)
-    scores, candidates = logits.topk(count)
-    probabilities = torch.softmax(scores / sampling.temperature, dim=-1)
-    before = probabilities.cumsum(-1) - probabilities
-    probabilities[before >= sampling.top_p] = 0.0
-    return int(candidates[torch.multinomial(probabilities, 1, generator=generator)])
+def _take_back(running: _Running, kept: int) -> None:
+    """Raises :class:`OmniError` ``invalid_value`` for a border inside of a piece that waits."""
+    waiting = kept - running.context.length
+    if waiting <= 0:
+        if kept not in running.borders:
+            raise OmniError("invalid_value", f"position {kept} is no border between two pieces")
+        running.pieces.clear()
+        running.context.rewind(kept)
+        running.position = running.borders[kept]
+        return
+    stay: deque[Piece] = deque()
+    for piece in running.pieces:
+        if waiting <= 0:
+            break
+        stay.append(piece)
+        waiting -= len(piece)
+    if waiting:
+        raise OmniError("invalid_value", f"position {kept} is no border between two pieces")
+    running.pieces = stay

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
-from voice_omni.engines.interface import Row, RowOutput
+from voice_omni.engines.interface import Feed, Row, RowOutput
 from voice_omni.proto.payload import Data, StagePayload
 
 S = TypeVar("S")
@@ -45,6 +45,13 @@ class Outcome:
     result: Data | None = None
     more: bool = False
     error: Exception | None = None
+
+
+@dataclass(slots=True)
+class RowOutcome(Outcome):
+    """What taking in streamed input did for one request; ``feed`` goes into its row."""
+
+    feed: Feed | None = None
 
 
 @dataclass(slots=True)
@@ -101,6 +108,24 @@ class AutoregressiveRunner(Protocol[S]):
         ...
 
     def close(self, state: S) -> None: ...
+
+
+@runtime_checkable
+class StreamedRunner(AutoregressiveRunner[S], Protocol[S]):
+    """An autoregressive stage with stream edges into it: a prompt that arrives in pieces, text that is to be spoken.
+
+    Its engine must be a :class:`~voice_omni.engines.interface.StreamedEngine`.
+    """
+
+    def push(self, work: Work[S]) -> RowOutcome:
+        """Take in what has arrived since the last call: once when the row enters the engine, perhaps with nothing, and
+        then whenever something comes, but not while the listener is slow.
+
+        Comes with ``ended`` true exactly once, also for a request without stream edges. That call must leave the row
+        with a closed prompt and ended conditions, or give a ``result``, which ends the row early. ``more`` has no
+        meaning here.
+        """
+        ...
 
 
 class VocoderRunner(Protocol[S]):

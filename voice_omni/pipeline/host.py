@@ -62,6 +62,7 @@ class StageHost:
                 options=self._settings.stages[name].options,
                 device=self._process.device,
                 threads=self._process.threads or os.cpu_count() or 1,
+                model=self._settings.model,
             )
         )
 

@@ -23,6 +23,7 @@ class StageSpec:
     runner and engine). ``options`` is the msgspec Struct class with the stage's own settings and their defaults.
     ``terminal``: its chunks and its result go to the client. ``input_stream``: the client streams chunks into it.
     ``credits``: how many chunks may be on the way on each stream edge out of it; the bound of every queue behind it.
+    ``scheduler_defaults``: settings of the scheduler that have another default at this stage.
     """
 
     name: str
@@ -34,6 +35,7 @@ class StageSpec:
     terminal: bool = False
     input_stream: bool = False
     credits: int = 16
+    scheduler_defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,10 @@ class PipelineSpec:
     The routes that the server asks for by name: ``speech`` (audio in, spoken answer), ``text`` (messages in, spoken
     answer), ``speech_text`` and ``text_text`` (written answers), ``speak`` (text in, its speech out) and
     ``transcribe``. A pipeline has those that it can do.
+
+    ``checkpoint``: which of ``weights`` the setting ``model`` replaces; None: none. ``images``: whether messages may
+    have pictures. ``transcribes``: whether an answer to speech also says what was heard; where it does not, the server
+    asks for a transcript beside the answer.
     """
 
     name: str
@@ -56,6 +62,9 @@ class PipelineSpec:
     weights: tuple[str, ...] = ()
     voices: tuple[str, ...] = field(default=("default",))
     module: str = ""
+    checkpoint: str | None = None
+    images: bool = False
+    transcribes: bool = True
 
     def stage(self, name: str) -> StageSpec:
         return next(stage for stage in self.stages if stage.name == name)
@@ -63,9 +72,14 @@ class PipelineSpec:
 
 @dataclass(frozen=True, slots=True)
 class StageContext:
-    """What a stage's process hands to the runner's constructor: its options, resolved, and its device."""
+    """What a stage's process hands to the runner's constructor: its options, resolved, and its device.
+
+    ``model``: where the pipeline's checkpoint comes from, a source of :class:`~voice_omni.weights.Weights`; None: from
+    where the pipeline declares it.
+    """
 
     stage: str
     options: Any
     device: str
     threads: int
+    model: str | None = None

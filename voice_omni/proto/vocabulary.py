@@ -3,8 +3,9 @@
 Inputs (``OmniRequest.inputs``)
     ``messages``: list of ``{"role": "system" | "user" | "assistant" | "tool", "content": str}``, oldest first. An
     assistant message that called functions has ``tool_calls``: list of ``{"call_id": str, "name": str, "arguments":
-    str}``; a tool message has the ``call_id`` that it answers; a message with pictures has ``images``: list of data
-    URIs.
+    str}``; a tool message has the ``call_id`` that it answers; a message with pictures, recordings or films has
+    ``images``, ``audios`` or ``videos``: lists of data URIs.
+    ``following``: messages that come after the sound that is streamed in, absent when there are none.
     ``tools``: list of ``{"name": str, "description": str, "parameters": dict}``, absent when there are none.
     ``tool_choice``: ``"auto"``, ``"none"``, ``"required"`` or ``{"name": str}``; only beside ``tools``.
     ``text``: the text to speak, for a route that only speaks.
@@ -32,11 +33,14 @@ from __future__ import annotations
 from typing import Final
 
 MESSAGES: Final = "messages"
+FOLLOWING: Final = "following"
 TOOLS: Final = "tools"
 TOOL_CHOICE: Final = "tool_choice"
 TOOL_CALLS: Final = "tool_calls"
 CALL_ID: Final = "call_id"
 IMAGES: Final = "images"
+AUDIOS: Final = "audios"
+VIDEOS: Final = "videos"
 TEXT: Final = "text"
 TOOL_CALL: Final = "tool_call"
 TRANSCRIPT: Final = "transcript"

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import unicodedata
+from typing import Final
+
+_LETTERS_PER_SECOND: Final = 15.0
+"""150 English words in a minute, with the spaces between them."""
+_WIDE_LETTERS: Final = 3
+"""How many letters a wide character counts for: a Chinese or Japanese one is a syllable or more."""
+
 
 class Alignment:
     """The sound of one assistant message, in samples, and the text whose speech begins at marked positions.
 
     Between two marks the characters are taken to be spoken at an even pace, and a cut keeps whole words only.
-    Without marks that holds for the whole text.
+    Without marks that holds for the whole text. Text is written faster than it is spoken: as long as the sound is not
+    all there, it is expected to become as long as the text usually takes.
     """
 
     def __init__(self, sample_rate: int) -> None:
@@ -30,10 +39,13 @@ class Alignment:
     def spoken(self, text: str, played_ms: float) -> str:
         """What of ``text``, the whole message, is heard in the first ``played_ms`` of its sound."""
         played = played_ms * self._rate / 1000
-        if played >= self.samples and (self.complete or not self._marks):
+        total = self.samples
+        if not self._marks and not self.complete:
+            total = max(total, round(_usual_seconds(text) * self._rate))
+        if played >= total and (self.complete or not self._marks):
             return text
         marks = self._marks or [(0, text)]
-        ends = [start for start, _ in marks[1:]] + [self.samples]
+        ends = [start for start, _ in marks[1:]] + [total]
         heard = ""
         for (start, piece), end in zip(marks, ends, strict=True):
             if played >= end:
@@ -41,6 +53,11 @@ class Alignment:
             elif played > start:
                 heard += _whole_words(piece, (played - start) / (end - start))
         return heard.strip()
+
+
+def _usual_seconds(text: str) -> float:
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return (len(text) + wide * (_WIDE_LETTERS - 1)) / _LETTERS_PER_SECOND
 
 
 def _whole_words(text: str, share: float) -> str:

@@ -134,6 +134,14 @@ class Conversation:
             self._remove(item_id)
         return forgotten
 
+    def around(self, item_id: str) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+        """What was said before an item of the conversation, and what after it."""
+        items = list(self._window.visible([self._items[each] for each in self._order]))
+        place = next((place for place, item in enumerate(items) if item.id == item_id), None)
+        if place is None:  # it is older than anything that the model is told
+            return (), messages_of(items)
+        return messages_of(items[:place]), messages_of(items[place + 1 :])
+
     def messages(self, without: str | None = None) -> tuple[Message, ...]:
         """What was said so far, oldest first, leaving out one item and everything that nobody said or heard."""
         items = [self._items[item_id] for item_id in self._order if item_id != without]

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from voice_omni.engines.interface import Engine, Row, RowOutput
-from voice_omni.model_runner.interface import AutoregressiveRunner, Outcome
+from voice_omni.engines.interface import Engine, Row, RowOutput, StreamedEngine
+from voice_omni.model_runner.interface import AutoregressiveRunner, Outcome, RowOutcome, StreamedRunner, Work
+from voice_omni.proto.errors import OmniError
 from voice_omni.proto.payload import StagePayload
 from voice_omni.scheduling.base import BaseScheduler, Slot
 from voice_omni.scheduling.interface import AbortedOut, Outbox, Wake
@@ -26,16 +27,23 @@ class _Place(Enum):
 
 @dataclass(slots=True)
 class _RowState:
-    """A request's model state, its row, and where the row is."""
+    """A request's model state, its row, and where the row is. ``begun``: the runner of a streamed row has been asked
+    for the first time; ``told``: it knows that the input has ended."""
 
     model: Any
     row: Row
     place: _Place = _Place.WAITING
+    begun: bool = False
+    told: bool = False
 
 
 class OmniScheduler(BaseScheduler):
     """Admits rows first come first served up to ``max_rows``. A row whose listener is slow is paused; an aborted row
-    is acknowledged when the engine has let go of it."""
+    is acknowledged when the engine has let go of it.
+
+    What streams in goes through the runner into the row as soon as it is in the engine. Until then, and while the
+    listener is slow, it stays uncredited, which holds back whoever sends it.
+    """
 
     def __init__(
         self,
@@ -48,6 +56,7 @@ class OmniScheduler(BaseScheduler):
         super().__init__(outbox, clock)
         self._runner = runner
         self._engine = engine
+        self._streamed = _streamed(runner, engine)
         self._options = options
         self._waiting: deque[Slot] = deque()
         self._in_engine = 0
@@ -87,6 +96,35 @@ class OmniScheduler(BaseScheduler):
         if state.place is _Place.PAUSED and not slot.blocked:
             state.place = _Place.RUNNING
             self._engine.resume(slot.request_id)
+        self._push(slot)
+
+    def _push(self, slot: Slot) -> None:
+        """Give the row what has arrived for it, if it can take it now."""
+        state: _RowState = slot.state
+        if self._streamed is None or state.place is not _Place.RUNNING or slot.blocked or slot.result is not None:
+            return
+        if state.begun and not slot.chunks and (state.told or not slot.ended):
+            return
+        runner, engine = self._streamed
+        chunks = list(slot.chunks)
+        slot.chunks.clear()
+        state.begun, state.told = True, slot.ended
+        try:
+            outcome = runner.push(Work(slot.request_id, state.model, chunks, slot.ended))
+            if outcome.feed is not None:
+                engine.feed(slot.request_id, outcome.feed)
+        except Exception as error:  # noqa: BLE001 - one row's failure is its own
+            outcome = RowOutcome(error=error)
+        self._consumed(slot, chunks)
+        self._apply(slot, outcome)
+        self._hold_back(slot)
+
+    def _hold_back(self, slot: Slot) -> None:
+        """Pause a row that has no credits left."""
+        state: _RowState = slot.state
+        if state.place is _Place.RUNNING and slot.request_id in self._slots and slot.blocked:
+            state.place = _Place.PAUSED
+            self._engine.pause(slot.request_id)
 
     def _fill(self) -> None:
         while self._waiting and self._in_engine < self._options.max_rows:
@@ -99,6 +137,7 @@ class OmniScheduler(BaseScheduler):
                 continue
             slot.state.place = _Place.RUNNING
             self._in_engine += 1
+            self._push(slot)
 
     def _patience(self) -> float | None:
         return 0 if self._engine.busy else None
@@ -134,9 +173,7 @@ class OmniScheduler(BaseScheduler):
         if outcome.error is None and output.finish is not None and outcome.result is None:
             outcome.error = RuntimeError("the runner returned no result for a finished row")
         self._apply(slot, outcome)
-        if state.place is _Place.RUNNING and slot.request_id in self._slots and slot.blocked:
-            state.place = _Place.PAUSED
-            self._engine.pause(slot.request_id)
+        self._hold_back(slot)
 
     def _abort(self, slot: Slot) -> None:
         self._forget(slot)
@@ -152,3 +189,13 @@ class OmniScheduler(BaseScheduler):
             self._leaving[slot.request_id] = False
             self._engine.remove(slot.request_id)
         super()._forget(slot)
+
+
+def _streamed(runner: AutoregressiveRunner[Any], engine: Engine) -> tuple[StreamedRunner[Any], StreamedEngine] | None:
+    """Both sides of a stage that takes streams in. Raises :class:`OmniError` ``invalid_pipeline`` if only the runner
+    can."""
+    if not isinstance(runner, StreamedRunner):
+        return None
+    if not isinstance(engine, StreamedEngine):
+        raise OmniError("invalid_pipeline", f"{type(engine).__name__} takes no streamed input, which the runner needs")
+    return runner, engine

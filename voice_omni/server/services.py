@@ -31,6 +31,8 @@ class ModelCard:
     """Unix time."""
     images: bool = False
     """Whether the model takes pictures."""
+    transcribes: bool = True
+    """Whether its answers to speech also say what was heard."""
 
 
 @dataclass(frozen=True, slots=True)

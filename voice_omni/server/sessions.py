@@ -145,5 +145,6 @@ class Sessions:
             clock=services.clock,
             include_timings=connection.timings,
             sink=sink,
+            transcribes=services.model.transcribes,
         )
         return VoiceSession(parts)

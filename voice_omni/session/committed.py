@@ -29,13 +29,16 @@ class CommittedTurns:
         preparation: Preparation,
         timers: Timers,
         options: SessionOptions,
+        transcribes: bool,
         do: Callable[[Iterable[Output]], None],
         changed: Callable[[], None],
     ) -> None:
+        """``transcribes``: whether an answer to speech also tells what was heard."""
         self._core = core
         self._preparation = preparation
         self._timers = timers
         self._options = options
+        self._transcribes = transcribes
         self._do = do
         self._changed = changed
         self._prepared: Turn | None = None  # its answer is being made, and not asked for yet
@@ -51,17 +54,17 @@ class CommittedTurns:
         self.learn(turn)
 
     def given(self, turn: Turn, item_id: str) -> None:
-        """The turn is sound in a client's own item; its words are learnt now if somebody wants them, else when it is
-        answered."""
+        """The turn is sound in a client's own item; its words are learnt now if somebody wants them or the model will
+        not tell them, else when it is answered."""
         self._remember(turn, item_id)
-        if self._core.transcripts_wanted:
+        if self._core.transcripts_wanted and turn.scribe is None:
             settings = msgspec.structs.replace(self._core.prospect(), output="transcript")
             turn.run = self._preparation.open(self._preparation.request(settings, turn), turn)
             turn.run.end_input()
 
     def learn(self, turn: Turn) -> None:
         """Pass on what is known of the turn's words."""
-        run, item_id = turn.run, turn.item_id
+        run, item_id = turn.telling, turn.item_id
         if run is None or item_id is None or item_id not in self._unknown:
             return
         if run.found_nothing or run.final_words is not None:
@@ -69,6 +72,7 @@ class CommittedTurns:
             self._do(self._core.transcribed(item_id, run.final_words or "", turn.utterance.seconds))
             if turn is not self._prepared:
                 self._preparation.drop(turn)
+            self._preparation.dismiss(turn)
             self._changed()
         elif run.error is not None:
             self._do(self._core.transcription_failed(item_id, run.error))
@@ -96,14 +100,18 @@ class CommittedTurns:
         """The item ``item_id`` is sound of which the words are not known. The oldest are given up for it."""
         turn.item_id = item_id
         self._unknown[item_id] = turn
+        if not (self._transcribes or self._core.transcribes_only):
+            self._preparation.transcribe(turn)
         seconds = sum(each.utterance.seconds for each in self._unknown.values())
         for old_id, old in list(self._unknown.items()):
             if old is turn or (len(self._unknown) <= _MAX_UNKNOWN and seconds <= _MAX_UNKNOWN_S):
                 return
             seconds -= old.utterance.seconds
             del self._unknown[old_id]
-            if old.run is not None and old.run.response_id is None and old.run.error is None:
+            telling = old.telling
+            if telling is not None and telling.response_id is None and telling.error is None:
                 self._preparation.drop(old)
+                self._preparation.dismiss(old)
                 failure = ErrorInfo("overloaded", "Too much sound is waiting to be understood.", retryable=True)
                 self._do(self._core.transcription_failed(old_id, failure))
 

@@ -25,7 +25,8 @@ class SessionParts:
 
     ``dialect``: the client's, into which the outbox translates. ``voices``: the pipeline's own. ``judge``: of complete
     turns, for ``semantic_vad``. ``clock``: monotonic seconds. ``sink``: of a transport that plays the answers' sound
-    out itself; None if the client is sent it.
+    out itself; None if the client is sent it. ``transcribes``: whether the pipeline's answers to speech also tell what
+    was heard; where they do not, turns are written down beside their answers.
     """
 
     client: VoiceClient
@@ -42,3 +43,4 @@ class SessionParts:
     clock: Callable[[], float] = time.monotonic
     include_timings: bool = False
     sink: SoundSink | None = None
+    transcribes: bool = True

@@ -9,7 +9,7 @@ from voice_omni.client.interface import GenerateRequest, Message, VoiceClient
 from voice_omni.realtime.core import RealtimeCore
 from voice_omni.realtime.response import ResponseSettings
 from voice_omni.session.reply_run import ReplyListener, ReplyRun
-from voice_omni.session.requests import build_request
+from voice_omni.session.requests import build_request, transcript_request
 from voice_omni.session.turn import Turn
 
 
@@ -34,10 +34,17 @@ class Preparation:
         self, settings: ResponseSettings, turn: Turn | None, messages: tuple[Message, ...] | None = None
     ) -> GenerateRequest:
         """What to ask for now: an answer to the turn, after ``messages`` or else after the conversation."""
+        conversation, following = self._core.conversation, tuple[Message, ...]()
         if messages is None:
-            messages = self._core.conversation.messages(without=turn.item_id if turn is not None else None)
+            item_id = turn.item_id if turn is not None else None
+            if item_id is not None and conversation.find(item_id) is not None:
+                messages, following = conversation.around(item_id)
+            else:
+                messages = conversation.messages()
         utterance = turn.utterance if turn is not None else None
-        return build_request(settings, messages, utterance, session_id=self._core.id, voices=self._voices)
+        return build_request(
+            settings, messages, utterance, session_id=self._core.id, voices=self._voices, following=following
+        )
 
     def open(self, request: GenerateRequest, turn: Turn | None) -> ReplyRun:
         run = ReplyRun(self._client, request, turn.utterance if turn is not None else None, self._listener)
@@ -52,6 +59,11 @@ class Preparation:
         turn.run = self.open(self.request(self._core.prospect(), turn), turn)
         if turn.ended:
             turn.run.end_input()
+
+    def transcribe(self, turn: Turn) -> None:
+        """Have the turn, which is over, written down beside its answer."""
+        turn.scribe = self.open(transcript_request(turn.utterance), turn)
+        turn.scribe.end_input()
 
     def end_input(self, turn: Turn) -> None:
         """Answer what has been said by now. A reply that has failed while it was listening gets another chance."""
@@ -74,6 +86,11 @@ class Preparation:
         if turn.run is not None and turn.run.response_id is None:
             turn.run.abort()
             turn.run = None
+
+    def dismiss(self, turn: Turn) -> None:
+        """The turn's words are known."""
+        if turn.scribe is not None:
+            turn.scribe.abort()
 
     async def close(self) -> None:
         """Abort everything; returns when nothing runs."""

@@ -16,8 +16,9 @@ def build_request(
     *,
     session_id: str,
     voices: Collection[str],
+    following: tuple[Message, ...] = (),
 ) -> GenerateRequest:
-    """With an utterance, its sound is the last thing said, after ``messages``; without, ``messages`` are all.
+    """With an utterance, its sound was said after ``messages`` and before ``following``; without, ``messages`` are all.
 
     ``voices``: the pipeline's own; any other name that the protocol let through stands for its default voice. Two
     equal requests ask for the same answer, so that one which was begun early can serve for the other.
@@ -26,6 +27,7 @@ def build_request(
         input="text" if utterance is None else "speech",
         output=settings.output,
         messages=messages,
+        following=following,
         instructions=settings.instructions or None,
         tools=settings.tools,
         tool_choice=settings.tool_choice,
@@ -36,3 +38,8 @@ def build_request(
         session_id=session_id,
         utterance_id=utterance.id if utterance is not None else None,
     )
+
+
+def transcript_request(utterance: Utterance) -> GenerateRequest:
+    """To write down what was said. It belongs to no session, whose next answer would find other things computed."""
+    return GenerateRequest(input="speech", output="transcript", utterance_id=utterance.id)

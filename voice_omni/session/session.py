@@ -73,7 +73,13 @@ class VoiceSession:
             parts.core, self._speaker, self._timers, parts.options, lambda: self._turn is None, self._speak_unasked
         )
         self._committed = CommittedTurns(
-            parts.core, self._preparation, self._timers, parts.options, self._do, self._reconsider
+            parts.core,
+            self._preparation,
+            self._timers,
+            parts.options,
+            parts.transcribes,
+            self._do,
+            self._reconsider,
         )
         self._turn: Turn | None = None  # being spoken, or over and not decided
         self._owed = False  # the server will answer the last turn without being asked
@@ -381,7 +387,7 @@ class VoiceSession:
 
     def on_transcript(self, run: ReplyRun, transcript: Transcript) -> None:
         turn = self._preparation.turn_of(run)
-        if turn is not None and turn.run is run:
+        if turn is not None and run in (turn.run, turn.scribe):
             self._committed.learn(turn)
             self._decide(turn)
 
@@ -398,7 +404,7 @@ class VoiceSession:
 
     def on_failed(self, run: ReplyRun, error: ErrorInfo) -> None:
         turn = self._preparation.turn_of(run)
-        if turn is not None and turn.run is run:
+        if turn is not None and run in (turn.run, turn.scribe):
             self._committed.learn(turn)
             self._decide(turn)
         if run.response_id is not None:

@@ -31,14 +31,16 @@ class Contest:
 class Turn:
     """From the first sound to the answer.
 
-    ``ended``: nothing will be added. ``item_id``: the conversation's item that it has become. ``retried``: its reply
-    failed once for a reason that may pass. ``contested``: it began over an answer, and the client does not know of it
-    yet. ``over``: the items that were being played when it began. ``displaced``: an answer of which not a word was
-    heard had to give way to it. ``lasted_ms``: of its speech, without the silence at its end.
+    ``run``: its reply. ``scribe``: what writes its words down where the reply does not tell them. ``ended``: nothing
+    will be added. ``item_id``: the conversation's item that it has become. ``retried``: its reply failed once for a
+    reason that may pass. ``contested``: it began over an answer, and the client does not know of it yet. ``over``: the
+    items that were being played when it began. ``displaced``: an answer of which not a word was heard had to give way
+    to it. ``lasted_ms``: of its speech, without the silence at its end.
     """
 
     utterance: Utterance
     run: ReplyRun | None = None
+    scribe: ReplyRun | None = None
     ended: bool = False
     retried: bool = False
     item_id: str | None = None
@@ -47,6 +49,11 @@ class Turn:
     displaced: bool = False
     lasted_ms: float = 0.0
     moments: Moments = field(default_factory=Moments)
+
+    @property
+    def telling(self) -> ReplyRun | None:
+        """What its words are learnt from."""
+        return self.scribe or self.run
 
     @property
     def answerable(self) -> bool:

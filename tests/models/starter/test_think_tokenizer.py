@@ -9,14 +9,9 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from tests.engines import tiny_llama
+from voice_omni.model_runner.detokenizer import Detokenizer, TokenBytes
 from voice_omni.models.starter.think_model import thinker_folder
-from voice_omni.models.starter.think_tokenizer import (
-    Detokenizer,
-    TokenBytes,
-    build_tokenizer,
-    control_token,
-    load_tokenizer,
-)
+from voice_omni.models.starter.think_tokenizer import build_tokenizer, control_token, load_tokenizer
 from voice_omni.models.starter.think_weights import Vocabulary
 from voice_omni.models.starter.weights import SMOLLM2_135M
 from voice_omni.proto.errors import OmniError

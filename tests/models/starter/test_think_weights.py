@@ -13,6 +13,7 @@ from tests.engines import tiny_llama
 from tests.engines.driver import Driver, row
 from voice_omni.engines.ctranslate2_engine import CTranslate2Engine
 from voice_omni.engines.torch_engine import TorchEngine
+from voice_omni.engines.torch_model import LanguageModel
 from voice_omni.models.starter.think_model import prompt_writer, stop_tokens
 from voice_omni.models.starter.think_prompt import EXAMPLES
 from voice_omni.models.starter.think_smoothing import activation_peaks, smooth
@@ -120,7 +121,7 @@ def test_smollm2_says_the_same_in_ctranslate2_and_in_torch(tmp_path: Path) -> No
     ]
     write_ctranslate2(checkpoint, vocabulary, tmp_path, "float32")
     answers = []
-    for engine in (TorchEngine(hugging_face(checkpoint)), CTranslate2Engine(tmp_path)):
+    for engine in (TorchEngine(LanguageModel(hugging_face(checkpoint))), CTranslate2Engine(tmp_path)):
         answers.append(Driver(engine).run(*rows))
         engine.stop()
     assert answers[0] == answers[1]

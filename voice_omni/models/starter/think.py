@@ -17,19 +17,20 @@ from msgspec import Meta
 
 from voice_omni.engines.ctranslate2_engine import CTranslate2Engine
 from voice_omni.engines.interface import Row, RowOutput, Sampling
+from voice_omni.model_runner.detokenizer import Detokenizer, TokenBytes
 from voice_omni.model_runner.interface import Emit, Outcome
+from voice_omni.model_runner.tool_calls import CallParser, Piece
 from voice_omni.models.starter.options import ThinkerOptions
-from voice_omni.models.starter.think_calls import CallParser, Piece
 from voice_omni.models.starter.think_model import prompt_writer, stop_tokens, thinker_folder
 from voice_omni.models.starter.think_prompt import EXAMPLES, PromptWriter
 from voice_omni.models.starter.think_sentences import SentenceEnds
-from voice_omni.models.starter.think_tokenizer import Detokenizer, TokenBytes, load_tokenizer
+from voice_omni.models.starter.think_tokenizer import load_tokenizer
 from voice_omni.models.starter.think_tools import EXAMPLES as TOOL_EXAMPLES
 from voice_omni.models.starter.think_tools import Tooling, as_text, tooling
 from voice_omni.pipeline.spec import StageContext
 from voice_omni.proto.errors import OmniError
 from voice_omni.proto.payload import CLIENT, Data, StagePayload
-from voice_omni.proto.vocabulary import FINISH_REASON, MESSAGES, TEXT, TOOL_CALL, TRANSCRIPT, USAGE
+from voice_omni.proto.vocabulary import FINISH_REASON, FOLLOWING, MESSAGES, TEXT, TOOL_CALL, TRANSCRIPT, USAGE
 
 _ENCODER: Final = "encoder"
 
@@ -95,6 +96,7 @@ class ThinkerRunner:
             if not heard:
                 raise OmniError("no_speech", "no words were heard")
             messages.append({"role": "user", "content": heard})
+            messages += payload.request.inputs.get(FOLLOWING, ())
         options = self._options
         tools = tooling(payload.request.inputs, messages)
         opening = self._opening_for(params.instructions, tools, told=bool(messages) and messages[-1]["role"] == "tool")

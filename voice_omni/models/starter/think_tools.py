@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from voice_omni.models.starter.think_calls import CLOSE, OPEN
+from voice_omni.model_runner.tool_calls import CLOSE, OPEN
 from voice_omni.proto.payload import Data
 from voice_omni.proto.vocabulary import TOOL_CALLS, TOOL_CHOICE, TOOLS
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voice_omni.models.starter.think_calls import CallParser, CallPiece, Piece
+from voice_omni.model_runner.tool_calls import CallParser, CallPiece, Piece
 from voice_omni.proto.errors import OmniError
 
 NAMES = ("get_weather", "set_light")

@@ -1,0 +1,318 @@
+"""The causal layers of code2wav, able to go on where they stopped.
+
+All layers see a sequence in pieces and give what they would give for the whole. What a layer must remember of the past
+is the last few steps of one of its inputs, a :class:`History`: a convolution's left context, a transposed convolution's
+last step, an attention's sliding window of keys and values. The histories of many streams are stacked in tables with a
+row (slot) for each stream, so that streams with pieces of different lengths run in one batch: pieces are padded on the
+right, which a causal layer cannot see. Layout and names follow the released checkpoint; the signal's form is float
+``[rows, channels, steps]`` throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from voice_omni.models.qwen3_omni.config import Code2WavConfig
+
+
+class History(nn.Module):
+    """A place in the tables: the last ``steps`` steps of a signal with ``channels`` channels. Has no weights."""
+
+    def __init__(self, channels: int, steps: int) -> None:
+        super().__init__()
+        self.channels = channels
+        self.steps = steps
+        self.index = -1
+
+
+class Tables:
+    """The histories of ``slots`` streams, and how many frames each stream has behind it."""
+
+    def __init__(self, model: nn.Module, slots: int, device: torch.device | str, dtype: torch.dtype) -> None:
+        histories = [module for module in model.modules() if isinstance(module, History)]
+        for index, history in enumerate(histories):
+            history.index = index
+        self.histories = [
+            torch.zeros(slots, history.channels, history.steps, device=device, dtype=dtype) for history in histories
+        ]
+        self.frames = [0] * slots
+
+    def clear(self, slot: int) -> None:
+        """Make a slot the state before a stream's first frame: zeros, as a causal layer pads."""
+        for table in self.histories:
+            table[slot] = 0
+        self.frames[slot] = 0
+
+
+class Rows:
+    """The rows of one batch on their way through the layers.
+
+    ``lengths``: long ``[rows]``, the steps of each row that count at the present rate, the rest being padding.
+    ``position``: long ``[rows]``, the frames before this piece, 0 for a row that begins a stream.
+    """
+
+    def __init__(self, tables: Tables, slots: Sequence[int], frames: Sequence[int], device: torch.device | str) -> None:
+        before = [tables.frames[slot] for slot in slots]
+        self._tables = tables
+        self._places, self._frames = slots, frames
+        self._slots = torch.tensor(slots, device=device)
+        self.lengths = torch.tensor(frames, device=device)
+        self.position = torch.tensor(before, device=device)
+        self._all_first, self._none_first = not any(before), all(before)
+        self._alike = len(set(frames)) == 1 and (self._all_first or self._none_first)
+
+    def extend(self, history: History, signal: Tensor) -> Tensor:
+        """``[rows, channels, history.steps + steps]``: the signal behind its past, which then moves on."""
+        table = self._tables.histories[history.index]
+        joined = torch.cat((table[self._slots], signal), dim=-1)
+        if self._alike:
+            kept = joined[..., joined.shape[-1] - history.steps :]
+        else:
+            kept = _cut(joined, self.lengths, history.steps)
+        table.index_copy_(0, self._slots, kept)
+        return joined
+
+    def upsampled(self, signal: Tensor, rate: int, trimmed: bool) -> Tensor:
+        """Account for a layer that gave ``rate`` steps for each; ``trimmed``: a stream's first group is dropped."""
+        self.lengths = self.lengths * rate
+        if not trimmed or self._none_first:
+            return signal
+        if self._all_first:
+            self.lengths = self.lengths - rate
+            return signal[..., rate:]
+        dropped = (self.position == 0) * rate
+        self.lengths = self.lengths - dropped
+        # Rows that keep all their steps still need the full width; what the others show at its end is padding.
+        return _cut(functional.pad(signal, (0, rate)), dropped, signal.shape[-1])
+
+    def advance(self) -> None:
+        """Count the frames, which have gone through all layers."""
+        for slot, frames in zip(self._places, self._frames, strict=True):
+            self._tables.frames[slot] += frames
+
+
+def _cut(signal: Tensor, starts: Tensor, steps: int) -> Tensor:
+    """``steps`` steps of each row from its own start on."""
+    index = starts[:, None] + torch.arange(steps, device=signal.device)
+    return signal.gather(-1, index[:, None, :].expand(-1, signal.shape[1], -1))
+
+
+class CausalConv(nn.Module):
+    """A convolution that sees the present step and ``(kernel - 1) * dilation`` before it."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, dilation: int = 1, groups: int = 1) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(inputs, outputs, kernel, dilation=dilation, groups=groups)
+        self.history = History(inputs, (kernel - 1) * dilation) if kernel > 1 else None
+
+    def forward(self, signal: Tensor, rows: Rows) -> Tensor:
+        return cast(Tensor, self.conv(rows.extend(self.history, signal) if self.history is not None else signal))
+
+
+class CausalTransConv(nn.Module):
+    """Upsampling by ``rate`` with a kernel of one or two groups of ``rate`` samples.
+
+    With two, a step's output group overlaps the one before: it is the sum of two steps' parts. The released decoder
+    drops one group at each end of the whole signal, so that the group of a stream's first step, and the half that the
+    last one leaves over, are never heard.
+    """
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, rate: int) -> None:
+        super().__init__()
+        self.conv = nn.ConvTranspose1d(inputs, outputs, kernel, stride=rate)
+        self.rate = rate
+        self.history = History(inputs, 1) if kernel > rate else None
+
+    def forward(self, signal: Tensor, rows: Rows) -> Tensor:
+        if self.history is None:
+            return rows.upsampled(self.conv(signal), self.rate, trimmed=False)
+        groups = self.conv(rows.extend(self.history, signal))
+        return rows.upsampled(groups[..., self.rate : -self.rate], self.rate, trimmed=True)
+
+
+class ConvNeXtBlock(nn.Module):
+    """https://arxiv.org/abs/2201.03545 in one dimension, causal."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.dwconv = CausalConv(width, width, 7, groups=width)
+        self.norm = nn.LayerNorm(width, eps=1e-6)
+        self.pwconv1 = nn.Linear(width, 4 * width)
+        self.pwconv2 = nn.Linear(4 * width, width)
+        self.gamma = nn.Parameter(torch.empty(width))
+
+    def forward(self, signal: Tensor, rows: Rows) -> Tensor:
+        inner = self.norm(self.dwconv(signal, rows).transpose(1, 2))
+        inner = self.gamma * self.pwconv2(functional.gelu(self.pwconv1(inner)))
+        return signal + cast(Tensor, inner.transpose(1, 2))
+
+
+class SnakeBeta(nn.Module):
+    """x + sin(exp(alpha) x)^2 / exp(beta), per channel (https://arxiv.org/abs/2006.08195; beta as in BigVGAN)."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.alpha = nn.Parameter(torch.empty(channels))
+        self.beta = nn.Parameter(torch.empty(channels))
+
+    def forward(self, signal: Tensor, rows: Rows) -> Tensor:
+        alpha, beta = self.alpha.exp()[:, None], self.beta.exp()[:, None]
+        wave: Tensor = (signal * alpha).sin().square() / (beta + 1e-9)
+        return signal + wave
+
+
+class ResidualUnit(nn.Module):
+    """A dilated convolution and a pointwise one, each behind its activation."""
+
+    def __init__(self, channels: int, dilation: int) -> None:
+        super().__init__()
+        self.act1 = SnakeBeta(channels)
+        self.conv1 = CausalConv(channels, channels, 7, dilation)
+        self.act2 = SnakeBeta(channels)
+        self.conv2 = CausalConv(channels, channels, 1)
+
+    def forward(self, signal: Tensor, rows: Rows) -> Tensor:
+        inner = self.conv1(self.act1(signal, rows), rows)
+        return signal + cast(Tensor, self.conv2(self.act2(inner, rows), rows))
+
+
+class Upsampling(nn.ModuleList):
+    """To ``ratio`` times as many steps of the same width."""
+
+    def __init__(self, width: int, ratio: int) -> None:
+        super().__init__([CausalTransConv(width, width, ratio, ratio), ConvNeXtBlock(width)])
+
+    def forward(self, signal: Tensor, rows: Rows) -> Tensor:
+        for layer in self:
+            signal = layer(signal, rows)
+        return signal
+
+
+class DecoderBlock(nn.Module):
+    """Upsampling by ``rate`` to half the channels, then three residual units."""
+
+    def __init__(self, inputs: int, rate: int) -> None:
+        super().__init__()
+        outputs = inputs // 2
+        units = [ResidualUnit(outputs, dilation) for dilation in (1, 3, 9)]
+        self.block = nn.ModuleList([SnakeBeta(inputs), CausalTransConv(inputs, outputs, 2 * rate, rate), *units])
+
+    def forward(self, signal: Tensor, rows: Rows) -> Tensor:
+        for layer in self.block:
+            signal = layer(signal, rows)
+        return signal
+
+
+class Attention(nn.Module):
+    """Attention to the last ``sliding_window`` frames, the present one included; rotary positions count from 0."""
+
+    def __init__(self, config: Code2WavConfig) -> None:
+        super().__init__()
+        self.heads = config.num_attention_heads
+        width, kept = config.hidden_size, config.sliding_window - 1
+        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(width, width, bias=False) for _ in range(4))
+        self.keys, self.values = History(width, kept), History(width, kept)
+
+    def forward(self, frames: Tensor, rows: Rows, rotation: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
+        """``frames``: ``[rows, frames, width]``; ``mask``: bool ``[rows, 1, frames, kept + frames]``."""
+        queries = rotate(self._split(self.q_proj(frames)), rotation)
+        keys = rotate(self._split(self.k_proj(frames)), rotation)
+        joined_keys = rows.extend(self.keys, keys.transpose(2, 3).flatten(1, 2))
+        joined_values = rows.extend(self.values, self.v_proj(frames).transpose(1, 2))
+        seen = functional.scaled_dot_product_attention(
+            queries, self._heads(joined_keys), self._heads(joined_values), attn_mask=mask
+        )
+        return cast(Tensor, self.o_proj(seen.transpose(1, 2).flatten(2)))
+
+    def _split(self, frames: Tensor) -> Tensor:
+        """``[rows, frames, width]`` to ``[rows, heads, frames, width / heads]``."""
+        return frames.view(*frames.shape[:2], self.heads, -1).transpose(1, 2)
+
+    def _heads(self, signal: Tensor) -> Tensor:
+        """``[rows, width, frames]`` to ``[rows, heads, frames, width / heads]``."""
+        return signal.view(len(signal), self.heads, -1, signal.shape[-1]).transpose(2, 3)
+
+
+class GatedMlp(nn.Module):
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(width, inner, bias=False)
+        self.up_proj = nn.Linear(width, inner, bias=False)
+        self.down_proj = nn.Linear(inner, width, bias=False)
+
+    def forward(self, frames: Tensor) -> Tensor:
+        return cast(Tensor, self.down_proj(functional.silu(self.gate_proj(frames)) * self.up_proj(frames)))
+
+
+class LayerScale(nn.Module):
+    """https://arxiv.org/abs/2103.17239"""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.empty(width))
+
+    def forward(self, frames: Tensor) -> Tensor:
+        return self.scale * frames
+
+
+class TransformerLayer(nn.Module):
+    def __init__(self, config: Code2WavConfig) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.self_attn = Attention(config)
+        self.mlp = GatedMlp(width, config.intermediate_size)
+        self.input_layernorm = nn.RMSNorm(width, eps=config.rms_norm_eps)
+        self.post_attention_layernorm = nn.RMSNorm(width, eps=config.rms_norm_eps)
+        self.self_attn_layer_scale = LayerScale(width)
+        self.mlp_layer_scale = LayerScale(width)
+
+    def forward(self, frames: Tensor, rows: Rows, rotation: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
+        attended = self.self_attn(self.input_layernorm(frames), rows, rotation, mask)
+        frames = frames + self.self_attn_layer_scale(attended)
+        return frames + cast(Tensor, self.mlp_layer_scale(self.mlp(self.post_attention_layernorm(frames))))
+
+
+class SlidingTransformer(nn.Module):
+    """The frames' transformer: ``[rows, frames, width]`` to the same."""
+
+    def __init__(self, config: Code2WavConfig) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([TransformerLayer(config) for _ in range(config.num_hidden_layers)])
+        self.norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self._kept = config.sliding_window - 1
+        self._theta = config.rope.theta
+        self._half = config.head_dim // 2
+
+    def forward(self, frames: Tensor, rows: Rows) -> Tensor:
+        steps = torch.arange(frames.shape[1], device=frames.device)
+        rotation = self._rotation(rows.position[:, None] + steps, frames.dtype)
+        mask = self._mask(rows.position, steps)
+        for layer in self.layers:
+            frames = layer(frames, rows, rotation, mask)
+        return cast(Tensor, self.norm(frames))
+
+    def _rotation(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Cosine and sine ``[rows, 1, frames, head_dim]``, computed in float32 whatever the weights' type is."""
+        exponents = torch.arange(self._half, device=positions.device, dtype=torch.float32) / self._half
+        angles = positions[:, None, :, None] * (1.0 / self._theta**exponents)
+        angles = torch.cat((angles, angles), dim=-1)
+        return angles.cos().to(dtype), angles.sin().to(dtype)
+
+    def _mask(self, position: Tensor, steps: Tensor) -> Tensor:
+        """Frame i of the piece sees columns i to i + kept of past and piece joined, as far as they exist."""
+        columns = torch.arange(self._kept + len(steps), device=steps.device)
+        window = (columns >= steps[:, None]) & (columns <= steps[:, None] + self._kept)
+        exists = columns >= self._kept - position[:, None]
+        return (window & exists[:, None, :])[:, None]
+
+
+def rotate(heads: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+    """Rotary embedding of ``[rows, heads, frames, head_dim]``, halves paired (https://arxiv.org/abs/2104.09864)."""
+    cosine, sine = rotation
+    left, right = heads.chunk(2, dim=-1)
+    return heads * cosine + torch.cat((-right, left), dim=-1) * sine

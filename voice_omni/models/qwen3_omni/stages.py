@@ -1,0 +1,125 @@
+"""Builds the runner of each stage in the stage's own process.
+
+Imports stand inside of the functions: a process loads what its own stages need, and some need no torch.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from voice_omni.models.qwen3_omni.config import OmniConfig, load_config
+from voice_omni.models.qwen3_omni.weights import QWEN3_OMNI_30B
+from voice_omni.pipeline.spec import StageContext
+from voice_omni.weights import fetch
+
+if TYPE_CHECKING:
+    import torch
+
+    from voice_omni.engines.torch_engine import TorchEngine
+    from voice_omni.models.qwen3_omni.audio_stage import AudioRunner
+    from voice_omni.models.qwen3_omni.checkpoint import Checkpoint
+    from voice_omni.models.qwen3_omni.code2wav_stage import Code2WavRunner
+    from voice_omni.models.qwen3_omni.decode_stage import DecodeRunner
+    from voice_omni.models.qwen3_omni.image_stage import ImageRunner
+    from voice_omni.models.qwen3_omni.preprocess_stage import PreprocessRunner
+    from voice_omni.models.qwen3_omni.talker_runner import TalkerRunner
+    from voice_omni.models.qwen3_omni.thinker_runner import ThinkerRunner
+
+
+def preprocess(context: StageContext) -> PreprocessRunner:
+    from voice_omni.models.qwen3_omni.chat import ChatTemplate
+    from voice_omni.models.qwen3_omni.patches import PatchSettings
+    from voice_omni.models.qwen3_omni.preprocess_stage import PreprocessRunner
+    from voice_omni.models.qwen3_omni.prompt import PromptWriter
+    from voice_omni.models.qwen3_omni.tokenizer import Tokenizer
+
+    folder, config = _folder(context)
+    tokenizer = Tokenizer.load(folder)
+    writer = PromptWriter(config, tokenizer, ChatTemplate.load(folder, tokenizer.plain))
+    patches = PatchSettings.load(folder, config.thinker.vision)
+    return PreprocessRunner(config, context.options, writer, tokenizer, patches)
+
+
+def image_encoder(context: StageContext) -> ImageRunner:
+    from voice_omni.models.qwen3_omni.image_stage import ImageRunner
+    from voice_omni.models.qwen3_omni.patches import PatchSettings
+    from voice_omni.models.qwen3_omni.vision_tower import VisionEncoder
+
+    checkpoint = _checkpoint(context)
+    encoder = VisionEncoder(checkpoint, context.device, _precision(context, checkpoint))
+    return ImageRunner(encoder, PatchSettings.load(checkpoint.folder, checkpoint.config.thinker.vision))
+
+
+def audio_encoder(context: StageContext) -> AudioRunner:
+    from voice_omni.models.qwen3_omni.audio_stage import AudioRunner
+    from voice_omni.models.qwen3_omni.audio_tower import AudioEncoder
+
+    checkpoint = _checkpoint(context)
+    return AudioRunner(AudioEncoder(checkpoint, context.device, _precision(context, checkpoint)), context.options)
+
+
+def thinker(context: StageContext) -> tuple[ThinkerRunner, TorchEngine]:
+    from voice_omni.engines.torch_engine import TorchEngine
+    from voice_omni.models.qwen3_omni.backbones import load_thinker
+    from voice_omni.models.qwen3_omni.thinker import Thinker
+    from voice_omni.models.qwen3_omni.thinker_runner import CallTokens, ThinkerRunner
+    from voice_omni.models.qwen3_omni.tokenizer import Tokenizer
+
+    checkpoint = _checkpoint(context)
+    tokenizer = Tokenizer.load(checkpoint.folder)
+    stop = frozenset({checkpoint.config.im_end_token_id})
+    model = Thinker(load_thinker(checkpoint, device=context.device, dtype=_precision(context, checkpoint)))
+    engine = TorchEngine(model, kept_positions=context.options.kept_positions)
+    return ThinkerRunner(checkpoint.config, context.options, stop, CallTokens.of(tokenizer)), engine
+
+
+def decode(context: StageContext) -> DecodeRunner:
+    from voice_omni.models.qwen3_omni.decode_stage import DecodeRunner
+    from voice_omni.models.qwen3_omni.tokenizer import Tokenizer
+
+    folder, _ = _folder(context)
+    return DecodeRunner(Tokenizer.load(folder).bytes)
+
+
+def talker(context: StageContext) -> tuple[TalkerRunner, TorchEngine]:
+    from voice_omni.engines.torch_engine import TorchEngine
+    from voice_omni.models.qwen3_omni.backbones import load_talker
+    from voice_omni.models.qwen3_omni.talker import Talker
+    from voice_omni.models.qwen3_omni.talker_prompt import TalkerPrompt
+    from voice_omni.models.qwen3_omni.talker_runner import TalkerRunner
+
+    checkpoint = _checkpoint(context)
+    modules = load_talker(checkpoint, device=context.device, dtype=_precision(context, checkpoint))
+    engine = TorchEngine(Talker(modules), kept_positions=context.options.kept_positions)
+    return TalkerRunner(modules.talker, context.options, TalkerPrompt(modules)), engine
+
+
+def code2wav(context: StageContext) -> Code2WavRunner:
+    from voice_omni.models.qwen3_omni.code2wav import StreamDecoder
+    from voice_omni.models.qwen3_omni.code2wav_stage import Code2WavRunner
+
+    checkpoint, options = _checkpoint(context), context.options
+    decoder = StreamDecoder(checkpoint, options.max_streams, context.device, _precision(context, checkpoint))
+    return Code2WavRunner(decoder)
+
+
+def _folder(context: StageContext) -> tuple[Path, OmniConfig]:
+    folder = fetch(QWEN3_OMNI_30B if context.model is None else QWEN3_OMNI_30B.at(context.model))
+    return folder, load_config(folder)
+
+
+def _checkpoint(context: StageContext) -> Checkpoint:
+    import torch
+
+    from voice_omni.models.qwen3_omni.checkpoint import Checkpoint
+
+    torch.set_num_threads(context.threads)
+    return Checkpoint(_folder(context)[0])
+
+
+def _precision(context: StageContext, checkpoint: Checkpoint) -> torch.dtype:
+    import torch
+
+    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    return known.get(context.options.precision) or checkpoint.dtype

@@ -1,0 +1,105 @@
+"""The rows that the talker reads: what the person said, the head of the answer, and the answer's text.
+
+The talker never sees token ids. Text is the thinker's embedding through one projection, a medium the rows of an inner
+layer of the thinker through another. The answer's head joins text and codec rows by addition:
+
+===== ============== ============== ============== ============== ============= =========== ==================
+row   0, 1, 2        3              4              5              6             7           8
+text  role header    tts_pad        tts_pad        tts_pad        tts_pad       tts_bos     first text token
+codec none           nothink        think_bos      think_eos      speaker       codec_pad   codec_bos
+===== ============== ============== ============== ============== ============= =========== ==================
+
+Further text tokens, and ``tts_eos`` behind the last, are added to the inputs of decode steps, one for each; from then
+on ``tts_pad`` is. See https://arxiv.org/abs/2509.17765.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from voice_omni.engines.interface import Rows
+from voice_omni.models.qwen3_omni.backbones import TalkerModules
+from voice_omni.models.qwen3_omni.config import TalkerConfig
+from voice_omni.proto.errors import OmniError
+
+HEADER_TOKENS: Final = 3
+"""``<|im_start|>assistant`` and the line's end."""
+
+_SPECIAL_CODES: Final = 1024
+"""Ids at the end of the talker's vocabulary that stand for no sound."""
+
+
+class TalkerPrompt:
+    """Makes rows, float32 ``[n, talker width]``. Holds the thinker's embedding table."""
+
+    def __init__(self, modules: TalkerModules) -> None:
+        self._table = modules.thinker_embedding
+        self._text = modules.text_projection
+        self._hidden = modules.hidden_projection
+        self._codec = modules.decoder.codec_embedding
+        self._talker = modules.talker
+        config = modules.config
+        self.padding: Rows = self.text([config.tts_pad_token_id])[0]
+        self.end: Rows = self.text([config.tts_eos_token_id])
+        self._begin: Rows = self.text([config.tts_bos_token_id])
+
+    @torch.inference_mode()
+    def text(self, tokens: Sequence[int]) -> Rows:
+        """Rows of text tokens; none for no tokens."""
+        return _array(self._text(self._table[torch.tensor(tokens, dtype=torch.int64, device=self._table.device)]))
+
+    @torch.inference_mode()
+    def media(self, hidden: Rows) -> Rows:
+        """Rows of media positions from the thinker's inner rows, float32 ``[m, thinker width]``."""
+        return _array(self._hidden(torch.tensor(hidden).to(self._table.device, self._table.dtype)))
+
+    def user(self, tokens: Sequence[int], at: NDArray[np.int64], hidden: Rows) -> Rows:
+        """Rows of a part of the person's turn: text, but for media rows at the positions ``at``."""
+        text = np.ones(len(tokens), dtype=bool)
+        text[at] = False
+        rows = np.empty((len(tokens), len(self.padding)), np.float32)
+        rows[text] = self.text(np.asarray(tokens)[text].tolist())
+        if len(at):
+            rows[at] = self.media(hidden)
+        return rows
+
+    def answer(self, header: Sequence[int], first: int, speaker: int) -> Rows:
+        """The nine rows between the person's last turn and the first frame. ``header``: :data:`HEADER_TOKENS` tokens;
+        ``first``: the answer's first text token; ``speaker``: a codec id."""
+        talker = self._talker
+        thinking = (talker.codec_nothink_id, talker.codec_think_bos_id, talker.codec_think_eos_id)
+        codec = self._codes([*thinking, speaker, talker.codec_pad_id, talker.codec_bos_id])
+        head = self.text([*header, first])
+        padding = np.broadcast_to(self.padding, (len(thinking) + 1, len(self.padding)))
+        rows = np.concatenate((head[:-1], padding, self._begin, head[-1:]))
+        rows[len(header) :] += codec
+        return rows
+
+    @torch.inference_mode()
+    def _codes(self, codes: Sequence[int]) -> Rows:
+        return _array(self._codec(torch.tensor(codes, device=self._table.device)))
+
+
+def speaker_of(config: TalkerConfig, voice: str) -> int:
+    """The codec id of a voice, whatever its case. Raises :class:`OmniError` ``invalid_value``."""
+    speaker = config.speaker_id.get(voice.lower())
+    if speaker is None:
+        known = ", ".join(sorted(config.speaker_id))
+        raise OmniError("invalid_value", f"there is no voice {voice!r}; there are: {known}", param="voice")
+    return speaker
+
+
+def suppressed(config: TalkerConfig) -> frozenset[int]:
+    """The first codes that are never drawn: the ids beyond the codebook, but for the end of speech."""
+    vocabulary = config.text.vocab_size
+    return frozenset(range(vocabulary - _SPECIAL_CODES, vocabulary)) - {config.codec_eos_token_id}
+
+
+def _array(rows: torch.Tensor) -> Rows:
+    array: Rows = rows.float().cpu().numpy()
+    return array
