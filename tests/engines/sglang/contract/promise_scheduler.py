@@ -1,0 +1,173 @@
+"""What is relied on in SGLang's scheduler, driven step by step on the thread of the test."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engines.sglang.contract.conftest import chosen
+from tests.engines.sglang.contract.tiny import greedy, prompt
+from voice_omni.engines.sglang.rows import Abort, Ask, Reply
+
+CHUNK, POOL = 16, 150
+EAGER = {"schedule_conservativeness": 0.1}
+"""Admit requests that will not fit to their end."""
+
+
+@dataclass
+class Stepped:
+    """``script`` holds what comes in before each turn of the event loop. It runs until nothing is left to do."""
+
+    scheduler: Any = None
+    script: deque[list[Any]] = field(default_factory=deque)
+    outputs: list[Any] = field(default_factory=list)
+    idle: bool = False
+
+    def take(self) -> list[Any]:
+        from sglang.srt.managers.io_struct import ShutdownReq
+
+        from voice_omni.engines.sglang.requests import request
+
+        if self.script:
+            return [request(asked) for asked in self.script.popleft()]
+        return [ShutdownReq()] if self.idle else []
+
+    def maybe_sleep(self) -> None:
+        self.idle = not self.script
+
+    def run(self, *script: list[Any]) -> list[Reply]:
+        from voice_omni.engines.sglang.outputs import replies
+
+        self.script.extend(script)
+        self.outputs.clear()
+        self.idle = self.scheduler.gracefully_exit = False
+        self.scheduler.run_event_loop()
+        self.assert_nothing_held()
+        return [reply for output in self.outputs for reply in replies(output)]
+
+    def assert_nothing_held(self) -> None:
+        scheduler = self.scheduler
+        assert scheduler.is_fully_idle()
+        assert len(scheduler.req_to_token_pool.free_slots) == scheduler.req_to_token_pool.size
+        free = scheduler.token_to_kv_pool_allocator.available_size()
+        assert free + scheduler.tree_cache.evictable_size() == POOL
+        assert scheduler.tree_cache.protected_size() == 0
+
+
+@pytest.fixture(scope="module")
+def stepped(tiny: Path, _ready: None) -> Iterator[Stepped]:
+    from sglang.srt.distributed.parallel_state import destroy_distributed_environment, destroy_model_parallel
+
+    from voice_omni.engines.sglang.arguments import server_args
+    from voice_omni.engines.sglang.scheduler import StageScheduler
+
+    stepped = Stepped()
+    args = server_args(chosen(tiny, max_rows=4, kv_tokens=POOL, prefill_chunk=CHUNK, server_args=EAGER))
+    stepped.scheduler = StageScheduler(args, stepped, stepped.outputs.append)
+    yield stepped
+    destroy_model_parallel()
+    destroy_distributed_environment()
+
+
+def ask(name: str, ids: list[int], tokens: int = 8, **rest: Any) -> Ask:
+    return Ask(f"{name}.", tuple(ids), new_tokens=tokens, session=name, **rest)
+
+
+def said(replies: list[Reply], name: str) -> list[int]:
+    return [token for reply in replies if reply.rid == f"{name}." for token in reply.tokens]
+
+
+def ends(replies: list[Reply], name: str) -> list[str]:
+    return [reply.end for reply in replies if reply.rid == f"{name}." and reply.end is not None]
+
+
+def test_every_overridden_method_is_one_of_sglangs() -> None:
+    from sglang.srt.managers.scheduler import Scheduler
+    from sglang.srt.managers.scheduler_components.request_receiver import SchedulerRequestReceiver
+
+    from voice_omni.engines.sglang import scheduler
+
+    for ours, theirs in ((scheduler.StageScheduler, Scheduler), (scheduler._InboxReceiver, SchedulerRequestReceiver)):
+        own = {name for name, value in vars(ours).items() if callable(value) and not name.startswith("__")}
+        assert own
+        assert own <= set(dir(theirs))
+
+
+def test_each_token_is_a_reply_of_its_own_and_the_last_one_tells_the_end(stepped: Stepped, tiny: Path) -> None:
+    replies = stepped.run([ask("a", prompt(1))])
+    assert [len(reply.tokens) for reply in replies] == [1] * 8
+    assert said(replies, "a") == greedy(tiny, prompt(1), 8)
+    assert [reply.end for reply in replies] == [None] * 7 + ["length"]
+
+
+def test_a_stop_token_comes_with_the_end(stepped: Stepped, tiny: Path) -> None:
+    free = greedy(tiny, prompt(1), 8)
+    replies = stepped.run([ask("stop", prompt(1), stop=frozenset({free[3]}))])
+    assert said(replies, "stop") == free[: free.index(free[3]) + 1]
+    assert ends(replies, "stop") == ["stop"]
+
+
+def test_a_request_for_no_token_leaves_its_prompt_in_the_cache(stepped: Stepped) -> None:
+    ids = prompt(2, 43)
+    replies = [stepped.run([ask("grown", ids[:n], 0)]) for n in (12, 24, 36)]
+    assert [reply.cached for [reply] in replies] == [0, 12, 24]
+    assert all(reply.end == "length" and not reply.tokens for [reply] in replies)
+    assert stepped.run([ask("grown", ids)])[0].cached == 36
+    assert stepped.run([ask("other", ids)])[0].cached == 0
+
+
+@pytest.mark.parametrize("turn", range(18))
+def test_a_request_can_be_aborted_in_every_state(stepped: Stepped, tiny: Path, turn: int) -> None:
+    """Queued (behind one that fills the prefill budget), in each chunk of its prefill, in its last one, decoding, and
+    when it has ended by itself."""
+    ids = prompt(3, 5 * CHUNK + 3)
+    script: list[list[Any]] = [[ask(f"first-{turn}", prompt(4, CHUNK)), ask(f"it-{turn}", ids, 6)]]
+    script += [[] for _ in range(turn)]
+    script[turn].append(Abort(f"it-{turn}."))
+    replies = stepped.run(*script)
+    assert said(replies, f"first-{turn}") == greedy(tiny, prompt(4, CHUNK), 8)
+    assert ends(replies, f"it-{turn}") in (["aborted"], ["length"])
+    tokens, whole = said(replies, f"it-{turn}"), greedy(tiny, ids, 6)
+    assert tokens == whole[: len(tokens)]
+    # Early enough aborts give no token, late ones all of them.
+    assert turn > 3 or not tokens
+    assert turn < 16 or tokens == whole
+
+
+def test_an_abort_names_one_request_alone(stepped: Stepped) -> None:
+    """SGLang takes what it is given for the beginning of an id."""
+    replies = stepped.run([ask("1", prompt(1)), ask("11", prompt(2))], [Abort("1.")])
+    assert ends(replies, "1") == ["aborted"]
+    assert ends(replies, "11") == ["length"]
+
+
+def test_an_abort_of_nothing_is_nothing(stepped: Stepped) -> None:
+    assert stepped.run([Abort("nobody.")]) == []
+
+
+def test_what_an_aborted_request_has_computed_stays_in_the_cache(stepped: Stepped) -> None:
+    replies = stepped.run([ask("kept", prompt(5), 50)], [], [], [], [], [Abort("kept.")])
+    tokens = said(replies, "kept")
+    assert 0 < len(tokens) < 50
+    again = stepped.run([ask("kept", prompt(5), 4, said=tuple(tokens))])
+    assert again[0].cached == len(prompt(5)) + len(tokens) - 1
+
+
+def test_requests_that_outgrow_the_pool_are_taken_back_and_say_the_same(stepped: Stepped, tiny: Path) -> None:
+    names = [f"grow-{n}" for n in range(4)]
+    replies = stepped.run([ask(name, prompt(n, 10), 45) for n, name in enumerate(names)])
+    assert any(any(getattr(output, "retraction_counts", None) or ()) for output in stepped.outputs)
+    for n, name in enumerate(names):
+        assert said(replies, name) == greedy(tiny, prompt(n, 10), 45)
+        assert ends(replies, name) == ["length"]
+
+
+def test_a_prompt_without_place_is_refused_with_a_reason(stepped: Stepped) -> None:
+    [reply] = stepped.run([ask("large", prompt(1, POOL + 1))])
+    assert reply.end == "error"
+    assert "too long" in str(reply.error) or "exceeds" in str(reply.error)

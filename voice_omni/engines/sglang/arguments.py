@@ -1,0 +1,38 @@
+"""From this project's options to SGLang's ``ServerArgs``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sglang.srt.server_args import ServerArgs
+
+from voice_omni.engines.sglang.options import SglangOptions
+
+NEVER_S: Final = 100_000_000
+"""SGLang's watchdog ends the parent process of the one that hangs. That is the whole server here, which has a watch of
+its own over its stages. The watchdog cannot be left out."""
+
+
+def server_args(options: SglangOptions) -> ServerArgs:
+    """The arguments of one scheduler that shares its process with a stage: token ids go in, and each one comes out as
+    soon as it is known."""
+    values = {
+        "model_path": options.model,
+        "device": options.device,
+        "dtype": options.dtype,
+        "max_running_requests": options.max_rows,
+        "max_total_tokens": options.kv_tokens,
+        "mem_fraction_static": options.memory_fraction,
+        "chunked_prefill_size": options.prefill_chunk,
+        "attention_backend": options.attention_backend,
+        "sampling_backend": options.sampling_backend,
+        "disable_cuda_graph": not options.cuda_graphs,
+        "enable_deterministic_inference": options.seeded,
+        "skip_tokenizer_init": True,
+        "grammar_backend": "none",
+        "enable_custom_logit_processor": True,
+        "stream_interval": 1,
+        "watchdog_timeout": NEVER_S,
+        "log_level": "warning",
+    }
+    return ServerArgs(**{**values, **options.server_args})

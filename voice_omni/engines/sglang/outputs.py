@@ -1,0 +1,45 @@
+"""What SGLang's scheduler sends, as replies to single requests."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from sglang.srt.managers.io_struct import AbortReq, BatchTokenIDOutput
+
+from voice_omni.engines.sglang.rows import End, Reply
+from voice_omni.proto.errors import OmniError
+
+
+def replies(output: Any) -> list[Reply]:
+    """The replies in one message. Raises ``TypeError`` for a kind of message that nothing here asks for."""
+    match output:
+        case BatchTokenIDOutput():
+            return [
+                Reply(rid, list(tokens), *_ended(reason), cached=cached)
+                for rid, tokens, reason, cached in zip(
+                    output.rids, output.output_ids, output.finished_reasons, output.cached_tokens, strict=True
+                )
+            ]
+        case AbortReq():
+            # Of a request that had not begun to decode, or of one that no longer fits in the KV pool.
+            return [Reply(output.rid, [], *_ended(output.finished_reason or {"type": "abort"}))]
+    raise TypeError(f"SGLang's scheduler sent a {type(output).__name__}")
+
+
+def _ended(reason: dict[str, Any] | None) -> tuple[End | None, Exception | None]:
+    match reason:
+        case None:
+            return None, None
+        case {"type": "length"}:
+            return "length", None
+        case {"type": "stop"}:
+            return "stop", None
+        case {"type": "abort", "status_code": int(status)}:
+            # SGLang's own decision; an abort that was asked for has no status.
+            refused = status == HTTPStatus.BAD_REQUEST
+            message = str(reason.get("message"))
+            return "error", OmniError("invalid_value" if refused else "overloaded", message, retryable=not refused)
+        case {"type": "abort"}:
+            return "aborted", None
+    raise TypeError(f"SGLang's scheduler ended a request with {reason!r}")

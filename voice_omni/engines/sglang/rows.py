@@ -1,0 +1,240 @@
+"""The rows of an engine whose scheduler only knows requests: which request each row needs next. No I/O, no SGLang.
+
+SGLang has no way to hold one request back, or to extend its prompt. What it has is a radix cache, which keeps the KV
+of everything computed until the pool needs the place. So a row is a sequence of requests, one at a time:
+
+- while its prompt is open, one that prefills what has been fed and generates nothing;
+- then one that generates. To pause the row this one is aborted; to go on, another is sent whose prompt ends with the
+  tokens so far. Each pays for what the cache does not hold: the new piece, or the last token.
+
+A row ends by its own rules (:class:`~voice_omni.engines.interface.Row`). When a request ends otherwise, as on an
+end-of-sequence token that the row does not stop at, the next request goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voice_omni.engines.interface import Feed, FinishReason, Piece, Row, RowOutput, Sampling
+from voice_omni.engines.sglang.prompt import Given, Limits, Prompt
+from voice_omni.proto.errors import OmniError
+
+End = Literal["stop", "length", "aborted", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Continue ``prompt`` and ``said``, what the row has generated so far, by ``new_tokens``. ``positions``: of both,
+    where the model does not count them by itself."""
+
+    rid: str
+    prompt: tuple[int, ...]
+    said: tuple[int, ...] = ()
+    new_tokens: int = 0
+    stop: frozenset[int] = frozenset()
+    sampling: Sampling = field(default_factory=Sampling)
+    session: str | None = None
+    given: tuple[Given, ...] = ()
+    positions: NDArray[np.int64] | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    rid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """``tokens``: new ones, a stop token among them. ``end``: nothing more comes for this request; ``error`` with it
+    when it is ``"error"``. ``cached``: how many positions of the prompt were not computed."""
+
+    rid: str
+    tokens: list[int]
+    end: End | None = None
+    error: Exception | None = None
+    cached: int = 0
+
+
+@dataclass(slots=True)
+class _RowState:
+    """``rid``: of the request that is under way; ``generates``: it does, and does not only prefill; ``aborted``: it
+    has been told to end. ``asked``: how much of the prompt the last request held."""
+
+    row: Row
+    prompt: Prompt
+    open: bool
+    tokens: list[int] = field(default_factory=list)
+    paused: bool = False
+    removed: bool = False
+    finish: FinishReason | None = None
+    rid: str | None = None
+    generates: bool = False
+    aborted: bool = False
+    asked: int = 0
+
+
+@dataclass(slots=True)
+class _Gained:
+    tokens: list[int] = field(default_factory=list)
+    finish: FinishReason | None = None
+    error: Exception | None = None
+
+
+class Rows:
+    """``send`` takes requests on their way, in order. ``limits``: what the model takes.
+
+    Request ids end with a dot and hold no other: SGLang aborts every request whose id begins with the one given.
+    """
+
+    def __init__(self, send: Callable[[Ask | Abort], None], limits: Limits) -> None:
+        self._send = send
+        self._limits = limits
+        self._rows: dict[str, _RowState] = {}
+        self._asking: dict[str, _RowState] = {}
+        self._gained: dict[str, _Gained] = {}
+        self._sent = 0
+
+    def add(self, row: Row) -> None:
+        """Raises :class:`OmniError` ``invalid_value`` for a prompt that the scheduler could not survive."""
+        if row.padding is not None:
+            raise OmniError("invalid_value", "this engine takes no conditions")
+        state = _RowState(row, Prompt(self._limits), row.open)
+        state.prompt.extend(Piece(row.prompt))
+        _check_length(state.prompt, open_still=row.open)
+        self._rows[row.row_id] = state
+        self._next(state)
+
+    def feed(self, row_id: str, feed: Feed) -> None:
+        state = self._rows.get(row_id)
+        if state is None:
+            return
+        if feed.conditions is not None or feed.ended:
+            raise OmniError("invalid_value", "this engine takes no conditions")
+        if (feed.closed or any(map(len, feed.pieces))) and not state.open:
+            raise OmniError("invalid_value", "the prompt of this row is closed")
+        for piece in feed.pieces:
+            state.prompt.extend(piece)
+        _check_length(state.prompt, open_still=state.open and not feed.closed)
+        state.open = state.open and not feed.closed
+        self._next(state)
+
+    def pause(self, row_id: str) -> None:
+        state = self._rows.get(row_id)
+        if state is None or state.paused:
+            return
+        state.paused = True
+        if state.generates:
+            self._abort(state)
+
+    def resume(self, row_id: str) -> None:
+        state = self._rows.get(row_id)
+        if state is not None and state.paused:
+            state.paused = False
+            self._next(state)
+
+    def remove(self, row_id: str) -> None:
+        state = self._rows.get(row_id)
+        if state is None or state.removed:
+            return
+        state.removed = True
+        if state.rid is None:
+            self._report_end(state)
+        else:
+            self._abort(state)
+
+    def receive(self, reply: Reply) -> None:
+        """Replies to a request come in its order; one whose row has been cleared is nobody's."""
+        state = self._asking.get(reply.rid)
+        if state is None:
+            return
+        if state.generates and reply.end != "error":
+            self._gain(state, reply.tokens)
+        if reply.end is None:
+            if state.finish is not None:
+                self._abort(state)
+            return
+        del self._asking[reply.rid]
+        if reply.end == "length" and state.generates:
+            # The row's own end, or the pool or the model's context has no place for more.
+            state.finish = state.finish or "length"
+        state.rid, state.generates, state.aborted = None, False, False
+        if state.removed or state.finish is not None or reply.error is not None:
+            self._report_end(state, reply.error)
+        else:
+            self._next(state)
+
+    @property
+    def news(self) -> bool:
+        """Whether :meth:`take` has something to report."""
+        return bool(self._gained)
+
+    def take(self) -> list[RowOutput]:
+        gained, self._gained = self._gained, {}
+        return [RowOutput(row_id, gain.tokens, gain.finish, gain.error) for row_id, gain in gained.items()]
+
+    def clear(self) -> None:
+        self._rows.clear()
+        self._asking.clear()
+        self._gained.clear()
+
+    def stats(self) -> dict[str, int]:
+        return {"rows": len(self._rows), "requests": len(self._asking)}
+
+    def _next(self, state: _RowState) -> None:
+        """Ask for what the row needs now, if nothing is asked for it already."""
+        if state.rid is not None or state.paused or state.removed:
+            return
+        if state.open and state.asked == len(state.prompt):
+            return
+        self._sent += 1
+        state.rid, state.asked, state.generates = f"{self._sent}.", len(state.prompt), not state.open
+        self._asking[state.rid] = state
+        self._send(_ask(state, state.rid))
+
+    def _abort(self, state: _RowState) -> None:
+        if state.rid is not None and not state.aborted:
+            state.aborted = True
+            self._send(Abort(state.rid))
+
+    def _gain(self, state: _RowState, tokens: list[int]) -> None:
+        """A step that runs while its abort is on the way may pass the row's end."""
+        for token in tokens:
+            if state.finish is not None:
+                return
+            if token in state.row.stop:
+                state.finish = "stop"
+                return
+            state.tokens.append(token)
+            self._news(state).tokens.append(token)
+            if len(state.tokens) == state.row.max_new_tokens:
+                state.finish = "length"
+
+    def _report_end(self, state: _RowState, error: Exception | None = None) -> None:
+        del self._rows[state.row.row_id]
+        news = self._news(state)
+        news.error = error
+        if error is None:
+            news.finish = "removed" if state.removed else state.finish
+
+    def _news(self, state: _RowState) -> _Gained:
+        return self._gained.setdefault(state.row.row_id, _Gained())
+
+
+def _ask(state: _RowState, rid: str) -> Ask:
+    row, prompt = state.row, state.prompt
+    tokens, given, positions = tuple(prompt.tokens), tuple(prompt.given), prompt.positions(len(state.tokens))
+    if state.open:
+        return Ask(rid, tokens, session=row.session, given=given, positions=positions)
+    left = row.max_new_tokens - len(state.tokens)
+    said = tuple(state.tokens)
+    return Ask(rid, tokens, said, left, row.stop, row.sampling, row.session, given, positions)
+
+
+def _check_length(prompt: Prompt, *, open_still: bool) -> None:
+    if not prompt and not open_still:
+        raise OmniError("invalid_value", "the prompt of this row is empty")

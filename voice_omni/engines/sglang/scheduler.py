@@ -1,0 +1,101 @@
+"""SGLang's scheduler, fed from and read into this process instead of through sockets.
+
+SGLang builds its scheduler from parts that methods of its own put in. Three of these are overridden here, each to put
+in a part that this module brings; everything else is SGLang's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from sglang.srt.managers.io_struct import ShutdownReq
+from sglang.srt.managers.scheduler import Scheduler
+from sglang.srt.managers.scheduler_components.ipc_channels import SchedulerIpcChannels
+from sglang.srt.managers.scheduler_components.request_receiver import SchedulerRequestReceiver
+from sglang.srt.server_args import PortArgs, ServerArgs
+
+
+class Inbox:
+    """What the scheduler is asked, in order. Any thread may :meth:`put`; the scheduler's thread does the rest."""
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[Any] = SimpleQueue()
+        self._woken: list[Any] = []
+        self._closed = False
+
+    def put(self, request: Any) -> None:
+        self._queue.put(request)
+
+    def close(self) -> None:
+        """Let the event loop return."""
+        self._closed = True
+        self._queue.put(ShutdownReq())
+
+    def take(self) -> list[Any]:
+        """Everything that has come since the last time, without waiting."""
+        requests, self._woken = self._woken, []
+        while True:
+            try:
+                requests.append(self._queue.get_nowait())
+            except Empty:
+                return requests
+
+    def maybe_sleep(self) -> None:
+        """Wait for the next request: the scheduler calls this when it has nothing to do. SGLang's own loop would spin,
+        and every other thread of the process would pay for that. When the inbox has been closed, the loop must get to
+        see it."""
+        if not self._closed:
+            self._woken.append(self._queue.get())
+
+
+@dataclass(frozen=True, slots=True)
+class Outlet:
+    """Stands where SGLang has a socket to its tokenizer or detokenizer process."""
+
+    deliver: Callable[[Any], None]
+
+    def send_output(self, output: Any, _request: Any = None) -> None:
+        self.deliver(output)
+
+
+class _InboxReceiver(SchedulerRequestReceiver):  # type: ignore[misc]
+    def _pull_raw_reqs(self) -> list[Any]:
+        requests: list[Any] = self.recv_from_tokenizer.take()
+        return requests
+
+
+class StageScheduler(Scheduler):  # type: ignore[misc]
+    """``deliver`` gets every output, on the thread that runs :meth:`run_event_loop`.
+
+    A process holds one scheduler at a time, because SGLang keeps its arguments and process groups in globals.
+    """
+
+    request_receiver: SchedulerRequestReceiver
+
+    def __init__(self, args: ServerArgs, inbox: Inbox, deliver: Callable[[Any], None]) -> None:
+        self._inbox = inbox
+        self._outlet = Outlet(deliver)
+        ranks = {"tp_rank": 0, "moe_ep_rank": 0, "pp_rank": 0, "attn_cp_rank": 0, "moe_dp_rank": 0, "dp_rank": None}
+        super().__init__(args, PortArgs.init_new(args), gpu_id=args.base_gpu_id, **ranks)
+
+    def init_ipc_channels(self, port_args: PortArgs) -> None:
+        self.ipc_channels = SchedulerIpcChannels(
+            recv_from_tokenizer=self._inbox,
+            recv_from_rpc=None,
+            send_to_tokenizer=self._outlet,
+            send_to_detokenizer=self._outlet,
+            send_metrics_from_scheduler=None,
+        )
+        self.load_snapshot_writer = None
+
+    def init_idle_sleeper(self) -> None:
+        self.idle_sleeper = self._inbox
+
+    def init_request_receiver(self) -> None:
+        super().init_request_receiver()
+        built = self.request_receiver
+        parts = {part.name: getattr(built, part.name) for part in fields(built) if part.init}
+        self.request_receiver = _InboxReceiver(**parts)

@@ -1,0 +1,70 @@
+"""The thread on which one SGLang scheduler lives."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from sglang.srt.distributed.parallel_state import destroy_distributed_environment, destroy_model_parallel
+from sglang.srt.server_args import ServerArgs
+
+from voice_omni.engines.sglang.prompt import Limits
+from voice_omni.engines.sglang.scheduler import Inbox, StageScheduler
+
+
+class SchedulerThread:
+    """Loads the model at once: returns when the scheduler can serve, all CUDA graphs captured. Raises what it raised.
+
+    ``deliver`` gets every output and ``died`` an exception that ended the event loop, both on this thread.
+    """
+
+    scheduler: StageScheduler
+
+    def __init__(self, args: ServerArgs, deliver: Callable[[Any], None], died: Callable[[BaseException], None]) -> None:
+        self._args = args
+        self._deliver = deliver
+        self._died = died
+        self._inbox = Inbox()
+        self._loaded = threading.Event()
+        self._failure: BaseException | None = None
+        # A daemon: a computation that hangs must not keep the process from ending.
+        self._thread = threading.Thread(target=self._run, name="sglang-scheduler", daemon=True)
+        self._thread.start()
+        self._loaded.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    @property
+    def limits(self) -> Limits:
+        config = self.scheduler.model_config
+        if not config.is_multimodal:
+            return Limits(config.vocab_size)
+        model = self.scheduler.tp_worker.model_runner.model
+        thinker = getattr(model, "thinker", model)
+        return Limits(config.vocab_size, config.hidden_size, len(getattr(thinker, "deepstack_visual_indexes", ())))
+
+    def put(self, request: Any) -> None:
+        self._inbox.put(request)
+
+    def stop(self) -> None:
+        """Leave the event loop after the step that is running, and free the model and the KV pool."""
+        self._inbox.close()
+        self._thread.join()
+        del self.scheduler
+        destroy_model_parallel()
+        destroy_distributed_environment()
+
+    def _run(self) -> None:
+        # The scheduler is made where it runs: the current CUDA device and the gradient mode belong to a thread.
+        try:
+            self.scheduler = StageScheduler(self._args, self._inbox, self._deliver)
+        except BaseException as error:  # noqa: BLE001 - raised on the thread that waits
+            self._failure = error
+            return
+        finally:
+            self._loaded.set()
+        try:
+            self.scheduler.run_event_loop()
+        except BaseException as error:  # noqa: BLE001 - reported to the engine's owner
+            self._died(error)
