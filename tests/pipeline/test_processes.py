@@ -291,3 +291,13 @@ async def test_a_stage_that_cannot_start_says_why_and_nothing_is_left(tmp_path: 
             pass
     assert raised.value.code == "weights_unavailable"
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_stage_whose_library_is_missing_says_what_to_install(tmp_path: Path) -> None:
+    from tests.support.incomplete import PIPELINE
+    from voice_omni.config.settings import default_settings
+
+    with pytest.raises(OmniError, match=r"a_library_that_nobody_has.*pip install 'voice-omni\[songs\]'") as raised:
+        async with Launcher(PIPELINE, default_settings(PIPELINE), run_base=tmp_path):
+            pass
+    assert raised.value.code == "missing_dependency"

@@ -54,17 +54,22 @@ class StageHost:
             on_loading(name, "ready")
 
     def _build_runner(self, name: str) -> Any:
-        module, _, function = self._topology.spec.stage(name).runner.partition(":")
-        build = getattr(importlib.import_module(module), function)
-        return build(
-            StageContext(
-                stage=name,
-                options=self._settings.stages[name].options,
-                device=self._process.device,
-                threads=self._process.threads or os.cpu_count() or 1,
-                model=self._settings.model,
-            )
+        spec = self._topology.spec
+        module, _, function = spec.stage(name).runner.partition(":")
+        context = StageContext(
+            stage=name,
+            options=self._settings.stages[name].options,
+            device=self._process.device,
+            threads=self._process.threads or os.cpu_count() or 1,
+            model=self._settings.model,
         )
+        try:
+            return getattr(importlib.import_module(module), function)(context)
+        except ModuleNotFoundError as error:
+            if spec.extra is None:
+                raise
+            message = f"{error}. The pipeline {spec.name!r} needs: pip install 'voice-omni[{spec.extra}]'"
+            raise OmniError("missing_dependency", message, stage=name) from error
 
     def _add(self, name: str, runner: Any, loop: asyncio.AbstractEventLoop) -> None:
         settings = self._settings.stages[name]

@@ -50,7 +50,8 @@ class PipelineSpec:
 
     ``checkpoint``: which of ``weights`` the setting ``model`` replaces; None: none. ``images``: whether messages may
     have pictures. ``transcribes``: whether an answer to speech also says what was heard; where it does not, the server
-    asks for a transcript beside the answer.
+    asks for a transcript beside the answer. ``extra``: of this package, which has the libraries that the base install
+    lacks.
     """
 
     name: str
@@ -65,6 +66,7 @@ class PipelineSpec:
     checkpoint: str | None = None
     images: bool = False
     transcribes: bool = True
+    extra: str | None = None
 
     def stage(self, name: str) -> StageSpec:
         return next(stage for stage in self.stages if stage.name == name)

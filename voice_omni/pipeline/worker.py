@@ -107,12 +107,12 @@ async def _start(node: Node, host: StageHost, job: WorkerJob) -> bool:
     try:
         await host.start(job.stages, lambda stage, text: node.send(MAIN, "", Loading(node.name, stage, text)))
     except Exception as error:
-        logger.exception("the process %s cannot start", node.name)
-        info = (
-            error.info
-            if isinstance(error, OmniError)
-            else ErrorInfo("start_failed", f"{type(error).__name__}: {error}")
-        )
+        if isinstance(error, OmniError):
+            logger.error("the process %s cannot start: %s", node.name, error)
+            info = error.info
+        else:
+            logger.exception("the process %s cannot start", node.name)
+            info = ErrorInfo("start_failed", f"{type(error).__name__}: {error}")
         node.send(MAIN, "", StartFailed(node.name, node.incarnation, info))
         return False
     node.send(MAIN, "", Ready(node.name, node.incarnation))

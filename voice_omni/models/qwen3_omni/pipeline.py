@@ -94,4 +94,5 @@ PIPELINE = PipelineSpec(
     voices=("ethan", "chelsie", "aiden"),
     images=True,
     transcribes=False,
+    extra="torch",
 )
