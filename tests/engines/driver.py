@@ -26,6 +26,7 @@ def row(
 class Driver:
     engine: Engine
     tokens: dict[str, list[int]] = field(default_factory=dict)
+    frames: dict[str, list[list[int]]] = field(default_factory=dict)
     finished: dict[str, RowOutput] = field(default_factory=dict)
     awake: threading.Event = field(default_factory=threading.Event)
     free: threading.Event = field(default_factory=threading.Event)
@@ -57,7 +58,8 @@ class Driver:
         for output in self.engine.step():
             assert output.row_id not in self.finished, "nothing may follow a row's end"
             self.tokens.setdefault(output.row_id, []).extend(output.tokens)
-            if output.finish is not None:
+            self.frames.setdefault(output.row_id, []).extend(output.frames)
+            if output.finish is not None or output.error is not None:
                 self.finished[output.row_id] = output
 
     def until(self, name: str, count: int) -> None:

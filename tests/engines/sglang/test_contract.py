@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from transformers import Qwen3OmniMoeThinkerForConditionalGeneration
 
 from tests.engines.sglang.environment import ROOT, UnreachableError, prepare, variables
+from tests.engines.sglang.talking import write_talker
 from tests.support import tiny_qwen3_omni
 from voice_omni.models.starter.think_weights import open_gguf, read_checkpoint
 from voice_omni.models.starter.weights import SMOLLM2_135M
@@ -60,7 +61,12 @@ def qwen3_omni(tmp_path: Path) -> Path:
     return folder
 
 
-def test_sglang_keeps_its_side(smollm2: Path, qwen3_omni: Path) -> None:
+@pytest.fixture
+def talker(qwen3_omni: Path, tmp_path: Path) -> Path:
+    return write_talker(qwen3_omni, tmp_path / "talker")
+
+
+def test_sglang_keeps_its_side(smollm2: Path, qwen3_omni: Path, talker: Path) -> None:
     try:
         python = prepare()
     except UnreachableError as error:
@@ -84,6 +90,7 @@ def test_sglang_keeps_its_side(smollm2: Path, qwen3_omni: Path) -> None:
             **variables(),
             "SGLANG_CONTRACT_SMOLLM2": str(smollm2),
             "SGLANG_CONTRACT_QWEN3_OMNI": str(qwen3_omni),
+            "SGLANG_CONTRACT_TALKER": str(talker),
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

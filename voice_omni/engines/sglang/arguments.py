@@ -7,6 +7,7 @@ from typing import Final
 from sglang.srt.server_args import ServerArgs
 
 from voice_omni.engines.sglang.options import SglangOptions
+from voice_omni.engines.sglang.registry import register
 
 NEVER_S: Final = 100_000_000
 """SGLang's watchdog ends the parent process of the one that hangs. That is the whole server here, which has a watch of
@@ -16,9 +17,12 @@ its own over its stages. The watchdog cannot be left out."""
 def server_args(options: SglangOptions) -> ServerArgs:
     """The arguments of one scheduler that shares its process with a stage: token ids go in, and each one comes out as
     soon as it is known."""
+    register()
+    device, _, number = options.device.partition(":")
     values = {
         "model_path": options.model,
-        "device": options.device,
+        "device": device,
+        "base_gpu_id": int(number or 0),
         "dtype": options.dtype,
         "max_running_requests": options.max_rows,
         "max_total_tokens": options.kv_tokens,

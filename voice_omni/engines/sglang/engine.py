@@ -28,7 +28,8 @@ from voice_omni.engines.sglang.thread import SchedulerThread
 
 class SglangEngine:
     """An asynchronous :class:`~voice_omni.engines.interface.StreamedEngine`: token ids for every model, embedding rows
-    and rotary positions for SGLang's multimodal ones. It takes no conditions and reports no frames and no ``hidden``.
+    and rotary positions for SGLang's multimodal ones, conditions and frames for those of this project that have a frame
+    head. It reports no ``hidden``.
 
     Loads the model when it is made, and raises what SGLang raised if that fails. ``observe`` sees each reply, on the
     scheduler's thread: how much of a prompt came from the cache, among others.
@@ -43,7 +44,7 @@ class SglangEngine:
         self._replies: deque[Reply] = deque()
         self._death: BaseException | None = None
         self._thread = SchedulerThread(server_args(options), self._deliver, self._died)
-        self._rows = Rows(lambda asked: self._thread.put(request(asked)), self._thread.limits)
+        self._rows = Rows(lambda asked: self._thread.put(request(asked)), self._thread.limits, self._thread.embed)
 
     def start(self, wake: Callable[[], None]) -> None:
         self._wake = wake

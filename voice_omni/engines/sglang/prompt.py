@@ -15,11 +15,14 @@ from voice_omni.proto.errors import OmniError
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a model takes: ids below ``vocabulary``; rows of ``width`` (None: no rows, and no rotary positions), with
-    ``layers`` more of them for the first layers."""
+    ``layers`` more of them for the first layers. ``framed``: the model has a frame head, which never draws the first
+    codes ``suppressed``; it takes conditions, and a prompt that ends with a row."""
 
     vocabulary: int
     width: int | None = None
     layers: int = 0
+    framed: bool = False
+    suppressed: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +37,20 @@ class Given:
     rows: Rows
     deep: bool
     digest: int
+
+    @classmethod
+    def following(cls, start: int, rows: Rows) -> Given:
+        """Rows from the position ``start`` on, where positions count on from those before."""
+        return cls(((start, start + len(rows) - 1),), rows, False, _digest(rows))
+
+    def without_last(self) -> Given | None:
+        """All but the last position; None if that leaves nothing. It is known by the same digest, since what was
+        computed of the others is the same."""
+        if len(self.rows) == 1:
+            return None
+        *spans, (first, last) = self.spans
+        shorter = (*spans, (first, last - 1)) if first < last else tuple(spans)
+        return Given(shorter, self.rows[:-1], self.deep, self.digest)
 
 
 class Prompt:
@@ -66,6 +83,10 @@ class Prompt:
         self.tokens += piece.tokens
         self._positions.append(positions)
         self._next = int(positions[:, -1].max()) + 1
+
+    @property
+    def ends_with_row(self) -> bool:
+        return bool(self.given) and self.given[-1].spans[-1][1] == len(self.tokens) - 1
 
     def positions(self, said: int) -> NDArray[np.int64] | None:
         """Rotary positions ``[3, n + said]`` of the prompt and so many tokens behind it. None: those that the model
@@ -102,8 +123,12 @@ class Prompt:
         runs = np.split(at, np.flatnonzero(np.diff(at) > 1) + 1)
         start = len(self.tokens)
         spans = tuple((start + int(run[0]), start + int(run[-1])) for run in runs)
-        content = hashlib.sha256(np.ascontiguousarray(rows).tobytes() + positions.tobytes()).digest()
-        return Given(spans, rows, piece.deepstack is not None, int.from_bytes(content[:8], "big"))
+        return Given(spans, rows, piece.deepstack is not None, _digest(rows, positions.tobytes()))
+
+
+def _digest(rows: Rows, more: bytes = b"") -> int:
+    content = hashlib.sha256(np.ascontiguousarray(rows).tobytes() + more).digest()
+    return int.from_bytes(content[:8], "big")
 
 
 def _counted(start: int, count: int) -> NDArray[np.int64]:

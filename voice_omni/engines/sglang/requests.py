@@ -18,6 +18,7 @@ from sglang.srt.managers.schedule_batch import (
 from sglang.srt.sampling.sampling_params import SamplingParams
 
 from voice_omni.engines.interface import Sampling
+from voice_omni.engines.sglang.fed_row import FED, Told
 from voice_omni.engines.sglang.penalty import SaidBefore
 from voice_omni.engines.sglang.rows import Abort, Ask
 
@@ -25,8 +26,10 @@ NEVER = -1e9
 """A logit bias that no temperature brings back. It stays finite so that a row of them alone is still a distribution."""
 
 
-def request(asked: Ask | Abort) -> TokenizedGenerateReqInput | AbortReq:
+def request(asked: Ask | Abort | Told) -> TokenizedGenerateReqInput | AbortReq | Told:
     """``Ask`` with no ``new_tokens`` prefills its prompt into the radix cache and generates nothing."""
+    if isinstance(asked, Told):
+        return asked
     if isinstance(asked, Abort):
         return AbortReq(rid=asked.rid)
     penalised = bool(asked.said) and asked.sampling.repetition_penalty != 1.0
@@ -73,13 +76,16 @@ def _media(asked: Ask, positions: NDArray[np.int64]) -> MultimodalProcessorOutpu
         padded_input_ids=MultimodalProcessorOutput.build_padded_input_ids(ids, items),
         mrope_positions=torch.from_numpy(positions),
         # What a decode step adds to the number of positions before it.
-        mrope_position_delta=torch.tensor([[last + 1 - len(ids)]]),
+        mrope_position_delta=torch.tensor([[last + 1 - positions.shape[1]]]),
     )
 
 
 def _sampling(asked: Ask, penalised: bool) -> SamplingParams:
     sampling: Sampling = asked.sampling
     custom: dict[str, Any] = {"penalty": sampling.repetition_penalty, "said": list(asked.said)}
+    if asked.fed is not None:
+        # The frame head draws as the row's own sampling says, and leaves SGLang one candidate.
+        custom, sampling = {FED: asked.fed}, Sampling()
     params = SamplingParams(
         max_new_tokens=asked.new_tokens,
         temperature=sampling.temperature,
@@ -90,7 +96,7 @@ def _sampling(asked: Ask, penalised: bool) -> SamplingParams:
         sampling_seed=sampling.seed & (2**63 - 1),
         stop_token_ids=set(asked.stop),
         ignore_eos=not asked.stop,
-        custom_params=custom if penalised else None,
+        custom_params=custom if penalised or asked.fed is not None else None,
     )
     params.normalize(None)
     return params

@@ -13,7 +13,7 @@ end-of-sequence token that the row does not stop at, the next request goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -21,10 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voice_omni.engines.interface import Feed, FinishReason, Piece, Row, RowOutput, Sampling
+from voice_omni.engines.sglang.fed_row import FedRow, Told
+from voice_omni.engines.sglang.framed import Embed, FramedRow
 from voice_omni.engines.sglang.prompt import Given, Limits, Prompt
 from voice_omni.proto.errors import OmniError
 
-End = Literal["stop", "length", "aborted", "error"]
+End = Literal["stop", "length", "aborted", "taken_back", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Ask:
     session: str | None = None
     given: tuple[Given, ...] = ()
     positions: NDArray[np.int64] | None = field(default=None, compare=False)
+    fed: FedRow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +54,22 @@ class Abort:
 @dataclass(frozen=True, slots=True)
 class Reply:
     """``tokens``: new ones, a stop token among them. ``end``: nothing more comes for this request; ``error`` with it
-    when it is ``"error"``. ``cached``: how many positions of the prompt were not computed."""
+    when it is ``"error"``. ``cached``: how many positions of the prompt were not computed. ``frames``: what a frame
+    head wrote with each token."""
 
     rid: str
     tokens: list[int]
     end: End | None = None
     error: Exception | None = None
     cached: int = 0
+    frames: Sequence[Sequence[int] | None] = ()
 
 
 @dataclass(slots=True)
 class _RowState:
     """``rid``: of the request that is under way; ``generates``: it does, and does not only prefill; ``aborted``: it
-    has been told to end. ``asked``: how much of the prompt the last request held."""
+    has been told to end. ``asked``: how much of the prompt the last request held. ``framed``: of a model with a frame
+    head, what the row has read and written; ``fed``: what its request that generates computes with."""
 
     row: Row
     prompt: Prompt
@@ -76,24 +82,29 @@ class _RowState:
     generates: bool = False
     aborted: bool = False
     asked: int = 0
+    framed: FramedRow | None = None
+    fed: FedRow | None = None
 
 
 @dataclass(slots=True)
 class _Gained:
     tokens: list[int] = field(default_factory=list)
+    frames: list[list[int]] = field(default_factory=list)
     finish: FinishReason | None = None
     error: Exception | None = None
 
 
 class Rows:
-    """``send`` takes requests on their way, in order. ``limits``: what the model takes.
+    """``send`` takes requests and news of them on their way, in order. ``limits``: what the model takes. ``embed``: of
+    one that has a frame head, what it reads of frames with a condition each.
 
     Request ids end with a dot and hold no other: SGLang aborts every request whose id begins with the one given.
     """
 
-    def __init__(self, send: Callable[[Ask | Abort], None], limits: Limits) -> None:
+    def __init__(self, send: Callable[[Ask | Abort | Told], None], limits: Limits, embed: Embed | None = None) -> None:
         self._send = send
         self._limits = limits
+        self._embed = embed
         self._rows: dict[str, _RowState] = {}
         self._asking: dict[str, _RowState] = {}
         self._gained: dict[str, _Gained] = {}
@@ -101,11 +112,15 @@ class Rows:
 
     def add(self, row: Row) -> None:
         """Raises :class:`OmniError` ``invalid_value`` for a prompt that the scheduler could not survive."""
-        if row.padding is not None:
-            raise OmniError("invalid_value", "this engine takes no conditions")
         state = _RowState(row, Prompt(self._limits), row.open)
+        if self._limits.framed and self._embed is not None:
+            state.framed = FramedRow(row, self._limits, self._embed)
+        elif row.padding is not None:
+            raise OmniError("invalid_value", "this model takes no conditions")
         state.prompt.extend(Piece(row.prompt))
         _check_length(state.prompt, open_still=row.open)
+        if state.framed is not None:
+            state.framed.check(state.prompt, open_still=row.open)
         self._rows[row.row_id] = state
         self._next(state)
 
@@ -113,14 +128,18 @@ class Rows:
         state = self._rows.get(row_id)
         if state is None:
             return
-        if feed.conditions is not None or feed.ended:
-            raise OmniError("invalid_value", "this engine takes no conditions")
+        if (feed.conditions is not None or feed.ended) and state.framed is None:
+            raise OmniError("invalid_value", "this model takes no conditions")
         if (feed.closed or any(map(len, feed.pieces))) and not state.open:
             raise OmniError("invalid_value", "the prompt of this row is closed")
         for piece in feed.pieces:
             state.prompt.extend(piece)
-        _check_length(state.prompt, open_still=state.open and not feed.closed)
-        state.open = state.open and not feed.closed
+        open_still = state.open and not feed.closed
+        _check_length(state.prompt, open_still=open_still)
+        if state.framed is not None:
+            state.framed.check(state.prompt, open_still=open_still)
+            self._condition(state, state.framed, feed)
+        state.open = open_still
         self._next(state)
 
     def pause(self, row_id: str) -> None:
@@ -128,13 +147,17 @@ class Rows:
         if state is None or state.paused:
             return
         state.paused = True
-        if state.generates:
+        if state.fed is not None:
+            self._send(Told(state.fed, held=True))
+        elif state.generates:
             self._abort(state)
 
     def resume(self, row_id: str) -> None:
         state = self._rows.get(row_id)
         if state is not None and state.paused:
             state.paused = False
+            if state.fed is not None:
+                self._send(Told(state.fed, held=False))
             self._next(state)
 
     def remove(self, row_id: str) -> None:
@@ -152,8 +175,10 @@ class Rows:
         state = self._asking.get(reply.rid)
         if state is None:
             return
-        if state.generates and reply.end != "error":
-            self._gain(state, reply.tokens)
+        # The last step of a row that was aborted while it waited has read what was not there yet.
+        blind = state.framed is not None and reply.end == "aborted"
+        if state.generates and reply.end != "error" and not blind:
+            self._gain(state, reply)
         if reply.end is None:
             if state.finish is not None:
                 self._abort(state)
@@ -162,7 +187,7 @@ class Rows:
         if reply.end == "length" and state.generates:
             # The row's own end, or the pool or the model's context has no place for more.
             state.finish = state.finish or "length"
-        state.rid, state.generates, state.aborted = None, False, False
+        state.rid, state.generates, state.aborted, state.fed = None, False, False, None
         if state.removed or state.finish is not None or reply.error is not None:
             self._report_end(state, reply.error)
         else:
@@ -175,7 +200,7 @@ class Rows:
 
     def take(self) -> list[RowOutput]:
         gained, self._gained = self._gained, {}
-        return [RowOutput(row_id, gain.tokens, gain.finish, gain.error) for row_id, gain in gained.items()]
+        return [RowOutput(row_id, gain.tokens, gain.finish, gain.error, gain.frames) for row_id, gain in gained.items()]
 
     def clear(self) -> None:
         self._rows.clear()
@@ -194,18 +219,31 @@ class Rows:
         self._sent += 1
         state.rid, state.asked, state.generates = f"{self._sent}.", len(state.prompt), not state.open
         self._asking[state.rid] = state
-        self._send(_ask(state, state.rid))
+        asked = _ask(state, state.rid)
+        state.fed = asked.fed
+        self._send(asked)
+
+    def _condition(self, state: _RowState, framed: FramedRow, feed: Feed) -> None:
+        if feed.conditions is None and not feed.ended:
+            return
+        framed.take(feed.conditions, ended=feed.ended)
+        if state.fed is not None:
+            self._send(Told(state.fed, feed.conditions, feed.ended))
 
     def _abort(self, state: _RowState) -> None:
         if state.rid is not None and not state.aborted:
             state.aborted = True
             self._send(Abort(state.rid))
 
-    def _gain(self, state: _RowState, tokens: list[int]) -> None:
+    def _gain(self, state: _RowState, reply: Reply) -> None:
         """A step that runs while its abort is on the way may pass the row's end."""
-        for token in tokens:
+        for number, token in enumerate(reply.tokens):
             if state.finish is not None:
                 return
+            frame: Sequence[int] | None = reply.frames[number] if state.framed is not None else ()
+            if frame is None:
+                # The end of the prompt, which a model with a frame head does not sample from.
+                continue
             if token in state.row.stop:
                 state.finish = "stop"
                 return
@@ -213,6 +251,9 @@ class Rows:
             self._news(state).tokens.append(token)
             if len(state.tokens) == state.row.max_new_tokens:
                 state.finish = "length"
+            elif state.framed is not None:
+                state.framed.frames.append([int(code) for code in frame])
+                self._news(state).frames.append(state.framed.frames[-1])
 
     def _report_end(self, state: _RowState, error: Exception | None = None) -> None:
         del self._rows[state.row.row_id]
@@ -232,7 +273,13 @@ def _ask(state: _RowState, rid: str) -> Ask:
         return Ask(rid, tokens, session=row.session, given=given, positions=positions)
     left = row.max_new_tokens - len(state.tokens)
     said = tuple(state.tokens)
-    return Ask(rid, tokens, said, left, row.stop, row.sampling, row.session, given, positions)
+    fed = None
+    if state.framed is not None:
+        # One more, for the end of the prompt.
+        left += 1
+        said = ()
+        tokens, given, fed = state.framed.request(prompt)
+    return Ask(rid, tokens, said, left, row.stop, row.sampling, row.session, given, positions, fed)
 
 
 def _check_length(prompt: Prompt, *, open_still: bool) -> None:

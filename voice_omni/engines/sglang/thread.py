@@ -6,11 +6,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from sglang.srt.distributed.parallel_state import destroy_distributed_environment, destroy_model_parallel
 from sglang.srt.server_args import ServerArgs
 
+from voice_omni.engines.interface import Rows
+from voice_omni.engines.sglang.fed_scheduler import FedScheduler
 from voice_omni.engines.sglang.prompt import Limits
-from voice_omni.engines.sglang.scheduler import Inbox, StageScheduler
+from voice_omni.engines.sglang.scheduler import Inbox
 
 
 class SchedulerThread:
@@ -19,7 +22,7 @@ class SchedulerThread:
     ``deliver`` gets every output and ``died`` an exception that ended the event loop, both on this thread.
     """
 
-    scheduler: StageScheduler
+    scheduler: FedScheduler
 
     def __init__(self, args: ServerArgs, deliver: Callable[[Any], None], died: Callable[[BaseException], None]) -> None:
         self._args = args
@@ -40,9 +43,24 @@ class SchedulerThread:
         config = self.scheduler.model_config
         if not config.is_multimodal:
             return Limits(config.vocab_size)
-        model = self.scheduler.tp_worker.model_runner.model
-        thinker = getattr(model, "thinker", model)
-        return Limits(config.vocab_size, config.hidden_size, len(getattr(thinker, "deepstack_visual_indexes", ())))
+        thinker = getattr(self._model, "thinker", self._model)
+        deepstack = len(getattr(thinker, "deepstack_visual_indexes", ()))
+        if self.scheduler.slots is None:
+            return Limits(config.vocab_size, config.hidden_size, deepstack)
+        suppressed = frozenset(config.hf_config.suppressed_codes)
+        return Limits(config.vocab_size, config.hidden_size, deepstack, framed=True, suppressed=suppressed)
+
+    def embed(self, frames: list[list[int]], conditions: Rows) -> Rows:
+        """What a model with a frame head reads of whole frames with a condition each, float32 ``[n, width]``."""
+        with torch.inference_mode():
+            rows: torch.Tensor = self._model.embed(torch.tensor(frames, device=self.scheduler.device))
+            rows = rows + torch.from_numpy(conditions).to(rows.device, rows.dtype)
+            array: Rows = rows.float().cpu().numpy()
+            return array
+
+    @property
+    def _model(self) -> Any:
+        return self.scheduler.tp_worker.model_runner.model
 
     def put(self, request: Any) -> None:
         self._inbox.put(request)
@@ -58,7 +76,7 @@ class SchedulerThread:
     def _run(self) -> None:
         # The scheduler is made where it runs: the current CUDA device and the gradient mode belong to a thread.
         try:
-            self.scheduler = StageScheduler(self._args, self._inbox, self._deliver)
+            self.scheduler = FedScheduler(self._args, self._inbox, self._deliver)
         except BaseException as error:  # noqa: BLE001 - raised on the thread that waits
             self._failure = error
             return

@@ -42,19 +42,25 @@ class ThinkerModules:
 
 
 @dataclass(frozen=True, slots=True)
-class TalkerModules:
-    """``thinker_embedding``: ``[vocabulary, thinker width]``, of the thinker. ``predictor_heads``: one for each
-    codebook but the first."""
+class TalkerTables:
+    """What the talker's prompt is made with. ``thinker_embedding``: ``[vocabulary, thinker width]``, of the thinker."""
 
     config: OmniConfig
     talker: TalkerConfig
-    decoder: Any
-    head: nn.Linear
+    codec_embedding: nn.Embedding
     text_projection: nn.Module
     hidden_projection: nn.Module
+    thinker_embedding: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class TalkerModules(TalkerTables):
+    """The whole talker. ``predictor_heads``: one for each codebook but the first."""
+
+    decoder: Any
+    head: nn.Linear
     predictor: Any
     predictor_heads: nn.ModuleList
-    thinker_embedding: torch.Tensor
 
 
 class Projection(nn.Module):
@@ -81,36 +87,67 @@ def load_thinker(
     return ThinkerModules(checkpoint.config, decoder, head)
 
 
+def load_talker_tables(
+    checkpoint: Checkpoint, *, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
+) -> TalkerTables:
+    """As :func:`load_talker`, without what computes frames."""
+    config = _talker_of(checkpoint)
+
+    def tensor(name: str) -> torch.Tensor:
+        return checkpoint.tensor(f"{Part.TALKER.value}{name}", device=device, dtype=dtype)
+
+    def projection(name: str) -> Any:
+        weights = [f"{layer}.{kind}" for layer in ("linear_fc1", "linear_fc2") for kind in ("weight", "bias")]
+        return _loaded(lambda: _projection(config), {each: tensor(f"{name}.{each}") for each in weights}, device)
+
+    return TalkerTables(
+        checkpoint.config,
+        config,
+        _embedding(tensor("model.codec_embedding.weight")),
+        projection("text_projection"),
+        projection("hidden_projection"),
+        checkpoint.tensor(THINKER_EMBEDDING, device=device, dtype=dtype),
+    )
+
+
 def load_talker(
     checkpoint: Checkpoint, *, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
 ) -> TalkerModules:
     """The talker with its code predictor and the thinker's embedding table. As :func:`load_thinker`; raises
     :class:`OmniError` ``unsupported_model`` for a checkpoint without a talker."""
-    config = checkpoint.config.talker
-    if config is None:
-        raise OmniError("unsupported_model", f"{checkpoint.folder} has no talker", param="talker_config")
+    config = _talker_of(checkpoint)
     text, predictor = config.text, config.code_predictor
     tensors = dict(_fused(text.num_experts, checkpoint.tensors(Part.TALKER, device=device, dtype=dtype)))
     residual = dict(checkpoint.tensors(Part.CODE_PREDICTOR, device=device, dtype=dtype))
 
-    def projection() -> nn.Module:
-        return Projection(config.thinker_hidden_size, text.hidden_size)
-
+    decoder = _loaded(lambda: Qwen3OmniMoeTalkerModel(_talker_config(text)), _below("model.", tensors), device)
     return TalkerModules(
         checkpoint.config,
         config,
-        _loaded(lambda: Qwen3OmniMoeTalkerModel(_talker_config(text)), _below("model.", tensors), device),
+        decoder.codec_embedding,
+        _loaded(lambda: _projection(config), _below("text_projection.", tensors), device),
+        _loaded(lambda: _projection(config), _below("hidden_projection.", tensors), device),
+        checkpoint.tensor(THINKER_EMBEDDING, device=device, dtype=dtype),
+        decoder,
         _linear(tensors["codec_head.weight"]),
-        _loaded(projection, _below("text_projection.", tensors), device),
-        _loaded(projection, _below("hidden_projection.", tensors), device),
         _loaded(
             lambda: Qwen3OmniMoeTalkerCodePredictorModel(_predictor_config(predictor)),
             _below("model.", residual),
             device,
         ),
         nn.ModuleList(_linear(residual[f"lm_head.{number}.weight"]) for number in range(predictor.num_code_groups - 1)),
-        checkpoint.tensor(THINKER_EMBEDDING, device=device, dtype=dtype),
     )
+
+
+def _talker_of(checkpoint: Checkpoint) -> TalkerConfig:
+    config = checkpoint.config.talker
+    if config is None:
+        raise OmniError("unsupported_model", f"{checkpoint.folder} has no talker", param="talker_config")
+    return config
+
+
+def _projection(config: TalkerConfig) -> nn.Module:
+    return Projection(config.thinker_hidden_size, config.text.hidden_size)
 
 
 def _loaded(build: Callable[[], Any], tensors: dict[str, torch.Tensor], device: torch.device | str) -> Any:
@@ -150,6 +187,12 @@ def _linear(weight: torch.Tensor) -> nn.Linear:
     head = nn.Linear(weight.shape[1], weight.shape[0], bias=False, device="meta")
     head.load_state_dict({"weight": weight}, assign=True)
     return head.requires_grad_(False)
+
+
+def _embedding(weight: torch.Tensor) -> nn.Embedding:
+    table = nn.Embedding(weight.shape[0], weight.shape[1], device="meta")
+    table.load_state_dict({"weight": weight}, assign=True)
+    return table.requires_grad_(False)
 
 
 def _rope(rope: Rope) -> dict[str, Any]:

@@ -42,6 +42,10 @@ class Checkpoint:
         """The parts that the configuration has."""
         return frozenset(part for part in Part if layout(self.config, part))
 
+    def files(self, part: Part) -> set[Path]:
+        """Those that hold tensors of a part."""
+        return {self._files[name] for name in layout(self.config, part)}
+
     @property
     def dtype(self) -> torch.dtype:
         """In which the weights are stored."""

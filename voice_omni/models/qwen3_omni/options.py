@@ -7,9 +7,15 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from voice_omni.engines.sglang.options import SglangSettings
+
 Precision = Annotated[
     Literal["checkpoint", "float32", "bfloat16", "float16"],
     Meta(description="what the weights are computed in; checkpoint: as they are stored"),
+]
+BackboneEngine = Annotated[
+    Literal["torch", "sglang"],
+    Meta(description="what runs the backbone: plain PyTorch, the reference, or SGLang, made for many rows on a GPU"),
 ]
 
 
@@ -96,9 +102,12 @@ class ThinkerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class TalkerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of the talker; the code predictor's are fixed. A request's ``params`` may say ``voice`` and ``seed``."""
+    """Settings of the talker; the code predictor's are fixed. A request's ``params`` may say ``voice`` and ``seed``.
+    ``sglang`` and ``kept_positions`` count with their engine alone."""
 
     precision: Precision = "checkpoint"
+    engine: BackboneEngine = "torch"
+    sglang: SglangSettings = SglangSettings()
     voice: Annotated[str, Meta(description="who speaks where a request does not say")] = "ethan"
     temperature: Annotated[float, Meta(ge=0, le=2, description="0 always takes the likeliest codes")] = 0.9
     top_k: Annotated[int, Meta(ge=0, description="draw from so many codes; 0: from all")] = 50
@@ -110,5 +119,6 @@ class TalkerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         int, Meta(ge=2, description="an answer has one frame less than this at most, 12.5 frames a second")
     ] = 4096
     kept_positions: Annotated[
-        int, Meta(ge=0, description="positions of earlier turns whose KV is kept for their sessions, in all")
+        int,
+        Meta(ge=0, description="positions of earlier turns whose KV the torch engine keeps for their sessions, in all"),
     ] = 16_384

@@ -6,16 +6,22 @@ Imports stand inside of the functions: a process loads what its own stages need,
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from voice_omni.models.qwen3_omni.config import OmniConfig, load_config
 from voice_omni.models.qwen3_omni.weights import QWEN3_OMNI_30B
 from voice_omni.pipeline.spec import StageContext
+from voice_omni.proto.errors import OmniError
 from voice_omni.weights import fetch
 
 if TYPE_CHECKING:
     import torch
 
+    from voice_omni.engines.interface import StreamedEngine
+    from voice_omni.engines.sglang.engine import SglangEngine
     from voice_omni.engines.torch_engine import TorchEngine
     from voice_omni.models.qwen3_omni.audio_stage import AudioRunner
     from voice_omni.models.qwen3_omni.checkpoint import Checkpoint
@@ -82,17 +88,23 @@ def decode(context: StageContext) -> DecodeRunner:
     return DecodeRunner(Tokenizer.load(folder).bytes)
 
 
-def talker(context: StageContext) -> tuple[TalkerRunner, TorchEngine]:
-    from voice_omni.engines.torch_engine import TorchEngine
-    from voice_omni.models.qwen3_omni.backbones import load_talker
-    from voice_omni.models.qwen3_omni.talker import Talker
+def talker(context: StageContext) -> tuple[TalkerRunner, StreamedEngine]:
+    from voice_omni.models.qwen3_omni.backbones import load_talker, load_talker_tables
     from voice_omni.models.qwen3_omni.talker_prompt import TalkerPrompt
     from voice_omni.models.qwen3_omni.talker_runner import TalkerRunner
 
-    checkpoint = _checkpoint(context)
-    modules = load_talker(checkpoint, device=context.device, dtype=_precision(context, checkpoint))
-    engine = TorchEngine(Talker(modules), kept_positions=context.options.kept_positions)
-    return TalkerRunner(modules.talker, context.options, TalkerPrompt(modules)), engine
+    checkpoint, options = _checkpoint(context), context.options
+    dtype = _precision(context, checkpoint)
+    if options.engine == "sglang":
+        tables = load_talker_tables(checkpoint, device=context.device, dtype=dtype)
+        return TalkerRunner(tables.talker, options, TalkerPrompt(tables)), _sglang_talker(context, checkpoint)
+
+    from voice_omni.engines.torch_engine import TorchEngine
+    from voice_omni.models.qwen3_omni.talker import Talker
+
+    modules = load_talker(checkpoint, device=context.device, dtype=dtype)
+    engine = TorchEngine(Talker(modules), kept_positions=options.kept_positions)
+    return TalkerRunner(modules.talker, options, TalkerPrompt(modules)), engine
 
 
 def code2wav(context: StageContext) -> Code2WavRunner:
@@ -116,6 +128,32 @@ def _checkpoint(context: StageContext) -> Checkpoint:
 
     torch.set_num_threads(context.threads)
     return Checkpoint(_folder(context)[0])
+
+
+def _sglang_talker(context: StageContext, checkpoint: Checkpoint) -> SglangEngine:
+    from voice_omni.models.qwen3_omni.talker_export import export_talker
+
+    # The folder is read when the engine is made, and never again.
+    with TemporaryDirectory(prefix="voice-omni-talker-") as folder:
+        return _sglang(context, checkpoint, export_talker(checkpoint, Path(folder)))
+
+
+def _sglang(context: StageContext, checkpoint: Checkpoint, folder: Path) -> SglangEngine:
+    """Raises :class:`OmniError` ``missing_dependency``, and what SGLang raises."""
+    from voice_omni.engines.sglang.options import SglangOptions
+
+    try:
+        from voice_omni.engines.sglang.engine import SglangEngine
+    except ModuleNotFoundError as error:
+        message = f"{error}. The engine 'sglang' needs: pip install 'voice-omni[sglang]'"
+        raise OmniError("missing_dependency", message, stage=context.stage) from error
+    options = SglangOptions(
+        model=str(folder),
+        device=context.device,
+        dtype=str(_precision(context, checkpoint)).removeprefix("torch."),
+        **msgspec.structs.asdict(context.options.sglang),
+    )
+    return SglangEngine(options)
 
 
 def _precision(context: StageContext, checkpoint: Checkpoint) -> torch.dtype:

@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from voice_omni.engines.interface import Rows
-from voice_omni.models.qwen3_omni.backbones import TalkerModules
+from voice_omni.models.qwen3_omni.backbones import TalkerTables
 from voice_omni.models.qwen3_omni.config import TalkerConfig
 from voice_omni.proto.errors import OmniError
 
@@ -37,13 +37,13 @@ _SPECIAL_CODES: Final = 1024
 class TalkerPrompt:
     """Makes rows, float32 ``[n, talker width]``. Holds the thinker's embedding table."""
 
-    def __init__(self, modules: TalkerModules) -> None:
-        self._table = modules.thinker_embedding
-        self._text = modules.text_projection
-        self._hidden = modules.hidden_projection
-        self._codec = modules.decoder.codec_embedding
-        self._talker = modules.talker
-        config = modules.config
+    def __init__(self, tables: TalkerTables) -> None:
+        self._table = tables.thinker_embedding
+        self._text = tables.text_projection
+        self._hidden = tables.hidden_projection
+        self._codec = tables.codec_embedding
+        self._talker = tables.talker
+        config = tables.config
         self.padding: Rows = self.text([config.tts_pad_token_id])[0]
         self.end: Rows = self.text([config.tts_eos_token_id])
         self._begin: Rows = self.text([config.tts_bos_token_id])

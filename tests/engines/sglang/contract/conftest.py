@@ -99,6 +99,12 @@ def omni() -> Path:
     return Path(os.environ["SGLANG_CONTRACT_QWEN3_OMNI"])
 
 
+@pytest.fixture(scope="session")
+def talker() -> Path:
+    """The talker of a tiny Qwen3-Omni, with what the torch engine says in :mod:`.scenes`."""
+    return Path(os.environ["SGLANG_CONTRACT_TALKER"])
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _ready() -> Iterator[None]:
     """What has to be so before SGLang is imported."""

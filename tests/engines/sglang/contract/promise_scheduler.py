@@ -98,6 +98,23 @@ def test_every_overridden_method_is_one_of_sglangs() -> None:
         assert own <= set(dir(theirs))
 
 
+def test_what_waiting_rows_override_is_sglangs() -> None:
+    from sglang.srt.managers.scheduler import Scheduler
+
+    from voice_omni.engines.sglang.fed_scheduler import FedScheduler
+
+    assert {name for name in vars(FedScheduler) if not name.startswith("__") and hasattr(Scheduler, name)} == {
+        "process_input_requests",
+        "get_next_batch_to_run",
+        "update_running_batch",
+        "run_batch",
+        "abort_request",
+        "is_fully_idle",
+        "on_idle",
+        "_add_request_to_queue",
+    }
+
+
 def test_each_token_is_a_reply_of_its_own_and_the_last_one_tells_the_end(stepped: Stepped, tiny: Path) -> None:
     replies = stepped.run([ask("a", prompt(1))])
     assert [len(reply.tokens) for reply in replies] == [1] * 8

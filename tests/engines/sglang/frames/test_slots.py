@@ -1,0 +1,86 @@
+"""What a row finds in its slot from step to step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from voice_omni.engines.interface import Sampling
+from voice_omni.engines.sglang.frames.slots import CONDITIONS, Slots
+
+WIDTH = 4
+
+
+def numbered(first: int, count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    """Conditions that tell their numbers."""
+    return np.arange(first, first + count, dtype=np.float32)[:, None].repeat(WIDTH, axis=1)
+
+
+@pytest.fixture
+def slots() -> Slots:
+    return Slots(4, WIDTH, vocabulary=10, books=2)
+
+
+def begin(slots: Slots, slot: int, said: tuple[int, ...] = ()) -> None:
+    first, padding = np.full(WIDTH, 1000, np.float32), np.full(WIDTH, -1, np.float32)
+    slots.begin(slot, first, padding, Sampling(temperature=0.5, top_k=3, top_p=0.7, seed=2**64 - 1), said)
+
+
+def step(slots: Slots, *at: int) -> list[float]:
+    """What these read, one number for each; they write a frame that is read as nothing."""
+    rows = slots.inputs(torch.tensor(at))
+    slots.advance(torch.tensor(at), torch.ones(len(at), 2, dtype=torch.int64), torch.zeros(len(at), WIDTH))
+    return rows[:, 0].tolist()
+
+
+def test_the_first_step_reads_the_prompts_last_row_and_the_others_a_condition_each(slots: Slots) -> None:
+    begin(slots, 2)
+    slots.feed(2, 0, numbered(0, 3))
+    assert [step(slots, 2)[0] for _ in range(4)] == [1000, 0, 1, 2]
+
+
+def test_padding_follows_the_conditions(slots: Slots) -> None:
+    begin(slots, 1)
+    slots.feed(1, 0, numbered(5, 1))
+    assert [step(slots, 1)[0] for _ in range(4)] == [1000, 5, -1, -1]
+
+
+def test_rows_go_each_at_its_own_pace(slots: Slots) -> None:
+    begin(slots, 1)
+    slots.feed(1, 0, numbered(10, 5))
+    assert step(slots, 1) == [1000]
+    begin(slots, 3)
+    assert step(slots, 3, 1) == [1000, 10]
+    assert step(slots, 1, 3) == [11, -1]
+
+
+def test_more_conditions_than_there_are_places_go_round(slots: Slots) -> None:
+    begin(slots, 1)
+    written = 0
+    read = []
+    for number in range(3 * CONDITIONS):
+        if number % 50 == 0:
+            slots.feed(1, written, numbered(written, 50))
+            written += 50
+        read.append(step(slots, 1)[0])
+    assert read == [1000, *range(3 * CONDITIONS - 1)]
+
+
+def test_a_row_that_goes_on_has_said_what_it_said(slots: Slots) -> None:
+    begin(slots, 1)
+    step(slots, 1)
+    begin(slots, 1, said=(4, 7, 4))
+    assert slots.step[1] == 3
+    assert slots.said[1].nonzero().flatten().tolist() == [4, 7]
+    slots.feed(1, 2, numbered(2, 1))
+    assert step(slots, 1) == [1002]
+
+
+def test_a_row_that_moves_in_finds_nothing_of_the_one_before(slots: Slots) -> None:
+    begin(slots, 1, said=(4,))
+    slots.feed(1, 0, numbered(0, 9))
+    begin(slots, 1)
+    assert not slots.said[1].any()
+    assert [step(slots, 1)[0] for _ in range(2)] == [1000, -1]
+    assert slots.seed[1] == -1
