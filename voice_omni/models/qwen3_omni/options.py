@@ -13,6 +13,9 @@ Precision = Annotated[
 ]
 
 
+Count = Annotated[int, Meta(ge=1)]
+
+
 class PreprocessOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of preprocessing. A request's ``params`` may override the system prompt (``instructions``)."""
 
@@ -78,6 +81,16 @@ class Code2WavOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     max_streams: Annotated[
         int, Meta(ge=1, description="answers spoken at the same time at most; memory for each is taken at start")
     ] = 64
+    graph_streams: Annotated[
+        tuple[Count, ...], Meta(description="on a GPU: numbers of streams that are decoded as one launch; [] for none")
+    ] = (1, 2, 4, 8, 16, 24, 32, 48, 64)
+    graph_frames: Annotated[
+        tuple[Count, ...],
+        Meta(description="numbers of frames of each stream that are decoded so; of a new stream only 1"),
+    ] = (1, 2, 3, 4, 6, 8, 12, 16, 25)
+    graph_size: Annotated[
+        int, Meta(ge=1, description="frames of such a launch at most, all its streams together; bounds its memory")
+    ] = 128
 
 
 class ThinkerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,16 +1,22 @@
 """Builds the runner of each stage in the stage's own process.
 
-Imports stand inside of the functions: a process loads what its own stages need, and some need no torch.
+Imports stand inside of the functions: a process loads what its own stages need, and some need no torch. What computes
+with torch computes once here: then the stage is ready, and its first request is as quick as all others.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from voice_omni.model_runner.interface import Chunk
 from voice_omni.models.qwen3_omni.config import OmniConfig, load_config
 from voice_omni.models.qwen3_omni.weights import QWEN3_OMNI_30B
 from voice_omni.pipeline.spec import StageContext
+from voice_omni.proto.payload import CLIENT
+from voice_omni.proto.vocabulary import AUDIO
 from voice_omni.weights import fetch
 
 if TYPE_CHECKING:
@@ -25,6 +31,9 @@ if TYPE_CHECKING:
     from voice_omni.models.qwen3_omni.preprocess_stage import PreprocessRunner
     from voice_omni.models.qwen3_omni.talker_runner import TalkerRunner
     from voice_omni.models.qwen3_omni.thinker_runner import ThinkerRunner
+
+_PICTURE: Final = (224, 224)
+"""Pixels of the picture that is encoded before the first one comes."""
 
 
 def preprocess(context: StageContext) -> PreprocessRunner:
@@ -45,18 +54,27 @@ def image_encoder(context: StageContext) -> ImageRunner:
     from voice_omni.models.qwen3_omni.image_stage import ImageRunner
     from voice_omni.models.qwen3_omni.patches import PatchSettings
     from voice_omni.models.qwen3_omni.vision_tower import VisionEncoder
+    from voice_omni.models.qwen3_omni.warm_up import encode_once
+    from voice_omni.models.qwen3_omni.wire import FRAMES, MEDIUM
 
     checkpoint = _checkpoint(context)
     encoder = VisionEncoder(checkpoint, context.device, _precision(context, checkpoint))
-    return ImageRunner(encoder, PatchSettings.load(checkpoint.folder, checkpoint.config.thinker.vision))
+    runner = ImageRunner(encoder, PatchSettings.load(checkpoint.folder, checkpoint.config.thinker.vision))
+    encode_once(runner, Chunk("preprocess", {FRAMES: np.zeros((1, *_PICTURE, 3), np.uint8), MEDIUM: 0}))
+    return runner
 
 
 def audio_encoder(context: StageContext) -> AudioRunner:
     from voice_omni.models.qwen3_omni.audio_stage import AudioRunner
     from voice_omni.models.qwen3_omni.audio_tower import AudioEncoder
+    from voice_omni.models.qwen3_omni.mel import SAMPLE_RATE
+    from voice_omni.models.qwen3_omni.warm_up import encode_once
 
     checkpoint = _checkpoint(context)
-    return AudioRunner(AudioEncoder(checkpoint, context.device, _precision(context, checkpoint)), context.options)
+    runner = AudioRunner(AudioEncoder(checkpoint, context.device, _precision(context, checkpoint)), context.options)
+    samples = min(runner.window_samples, int(context.options.max_seconds * SAMPLE_RATE))
+    encode_once(runner, Chunk(CLIENT, {AUDIO: np.zeros(samples, np.float32)}))
+    return runner
 
 
 def thinker(context: StageContext) -> tuple[ThinkerRunner, TorchEngine]:
@@ -65,12 +83,14 @@ def thinker(context: StageContext) -> tuple[ThinkerRunner, TorchEngine]:
     from voice_omni.models.qwen3_omni.thinker import Thinker
     from voice_omni.models.qwen3_omni.thinker_runner import CallTokens, ThinkerRunner
     from voice_omni.models.qwen3_omni.tokenizer import Tokenizer
+    from voice_omni.models.qwen3_omni.warm_up import generate_once
 
     checkpoint = _checkpoint(context)
     tokenizer = Tokenizer.load(checkpoint.folder)
     stop = frozenset({checkpoint.config.im_end_token_id})
     model = Thinker(load_thinker(checkpoint, device=context.device, dtype=_precision(context, checkpoint)))
     engine = TorchEngine(model, kept_positions=context.options.kept_positions)
+    generate_once(engine)
     return ThinkerRunner(checkpoint.config, context.options, stop, CallTokens.of(tokenizer)), engine
 
 
@@ -88,19 +108,23 @@ def talker(context: StageContext) -> tuple[TalkerRunner, TorchEngine]:
     from voice_omni.models.qwen3_omni.talker import Talker
     from voice_omni.models.qwen3_omni.talker_prompt import TalkerPrompt
     from voice_omni.models.qwen3_omni.talker_runner import TalkerRunner
+    from voice_omni.models.qwen3_omni.warm_up import generate_once
 
     checkpoint = _checkpoint(context)
     modules = load_talker(checkpoint, device=context.device, dtype=_precision(context, checkpoint))
     engine = TorchEngine(Talker(modules), kept_positions=context.options.kept_positions)
+    generate_once(engine)
     return TalkerRunner(modules.talker, context.options, TalkerPrompt(modules)), engine
 
 
 def code2wav(context: StageContext) -> Code2WavRunner:
     from voice_omni.models.qwen3_omni.code2wav import StreamDecoder
+    from voice_omni.models.qwen3_omni.code2wav_batches import grid
     from voice_omni.models.qwen3_omni.code2wav_stage import Code2WavRunner
 
     checkpoint, options = _checkpoint(context), context.options
-    decoder = StreamDecoder(checkpoint, options.max_streams, context.device, _precision(context, checkpoint))
+    sizes = grid(options, options.max_streams) if context.device.startswith("cuda") else ()
+    decoder = StreamDecoder(checkpoint, options.max_streams, context.device, _precision(context, checkpoint), sizes)
     return Code2WavRunner(decoder)
 
 
