@@ -28,6 +28,8 @@ import msgspec
 import numpy as np
 import torch
 
+from benchmarks.full_size.figures import PARTS, moments
+from benchmarks.full_size.people import noise
 from benchmarks.machine import describe
 from tests.support.tiny_qwen3_omni import build
 from voice_omni.client.interface import AudioDelta, Done, GenerateRequest
@@ -46,14 +48,11 @@ CHUNK = 320
 TOKENS, FRAMES = 2, 1
 """Of an answer. Its last token is not spoken."""
 LAYOUT = Path(__file__).parent.parent / "configs" / "qwen3-omni.yaml"
-PARTS = ("audio_encoder", "thinker", "talker", "code2wav", "to the client")
 
 
 def sound(seconds: float, number: int) -> np.ndarray:
-    """Noise that becomes no louder, so that what was computed early stays valid; another one for each round."""
-    count = round(seconds * PIPELINE.input_sample_rate)
-    noise = np.random.default_rng(100 + number).normal(size=count) * np.linspace(0.2, 0.1, count)
-    return noise.astype(np.float32)
+    """Another one for each round."""
+    return noise(seconds, PIPELINE.input_sample_rate, 100 + number)
 
 
 @dataclass
@@ -100,9 +99,7 @@ async def through_the_pipeline(pipeline: Launcher, samples: np.ndarray) -> tuple
     await speaking
     if first is None:
         raise RuntimeError("the answer had no sound")
-    spoken, heard = (timings[name].first_output or first for name in ("talker", "code2wav"))
-    # The detokeniser opens with the thinker's first token.
-    return await ended, timings["audio_encoder"].finished, timings["decode"].opened, spoken, heard, first
+    return moments(await ended, timings, first)
 
 
 # -- the model alone ---------------------------------------------------------------------------------------------------

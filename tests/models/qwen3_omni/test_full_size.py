@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.models.qwen3_omni.released import CONFIG
+from tests.support.released_qwen3_omni import CONFIG
 from voice_omni.models.qwen3_omni.audio_tower import AudioTower
 from voice_omni.models.qwen3_omni.code2wav_layers import Rows, Tables
 from voice_omni.models.qwen3_omni.code2wav_network import Code2Wav

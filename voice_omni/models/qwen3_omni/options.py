@@ -102,6 +102,9 @@ class ThinkerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     top_k: Annotated[int, Meta(ge=0, description="draw from so many tokens; 0: from all")] = 0
     top_p: Annotated[float, Meta(gt=0, le=1, description="draw from the likeliest tokens with this much in sum")] = 1.0
     repetition_penalty: Annotated[float, Meta(ge=1, le=2, description="on tokens that the answer has; 1 is none")] = 1.0
+    ignore_eos: Annotated[
+        bool, Meta(description="answers end by their length alone, so that measurements can be compared")
+    ] = False
     max_new_tokens: Annotated[int, Meta(ge=1, description="tokens of an answer at most")] = 1024
     kept_positions: Annotated[
         int, Meta(ge=0, description="positions of earlier turns whose KV is kept for their sessions, in all")
@@ -119,6 +122,9 @@ class TalkerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     repetition_penalty: Annotated[
         float, Meta(ge=1, le=2, description="on first codes that the answer has; 1 is none")
     ] = 1.05
+    ignore_eos: Annotated[
+        bool, Meta(description="answers end by their length alone, so that measurements can be compared")
+    ] = False
     max_new_tokens: Annotated[
         int, Meta(ge=2, description="an answer has one frame less than this at most, 12.5 frames a second")
     ] = 4096
