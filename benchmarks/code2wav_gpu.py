@@ -24,11 +24,11 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from tests.models.qwen3_omni.released import CONFIG
 from torch import nn
 from torch.nn import functional
 
 from benchmarks.machine import describe
-from tests.models.qwen3_omni.released import CONFIG
 from voice_omni.models.qwen3_omni.checkpoint import Checkpoint
 from voice_omni.models.qwen3_omni.code2wav import StreamDecoder
 from voice_omni.models.qwen3_omni.code2wav_batches import Size, grid
