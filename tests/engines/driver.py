@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from voice_omni.engines.interface import Engine, Row, RowOutput, Sampling
+from voice_omni.engines.interface import Engine, Row, RowOutput, Rows, Sampling
 
 
 def row(
@@ -26,6 +26,7 @@ def row(
 class Driver:
     engine: Engine
     tokens: dict[str, list[int]] = field(default_factory=dict)
+    hidden: dict[str, list[Rows]] = field(default_factory=dict)
     finished: dict[str, RowOutput] = field(default_factory=dict)
     awake: threading.Event = field(default_factory=threading.Event)
     free: threading.Event = field(default_factory=threading.Event)
@@ -57,6 +58,7 @@ class Driver:
         for output in self.engine.step():
             assert output.row_id not in self.finished, "nothing may follow a row's end"
             self.tokens.setdefault(output.row_id, []).extend(output.tokens)
+            self.hidden.setdefault(output.row_id, []).extend(() if output.hidden is None else output.hidden)
             if output.finish is not None:
                 self.finished[output.row_id] = output
 

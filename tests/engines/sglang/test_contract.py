@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import Qwen3OmniMoeThinkerForConditionalGeneration
 
+from tests.engines.sglang import thinker_cases
 from tests.engines.sglang.environment import ROOT, UnreachableError, prepare, variables
 from tests.support import tiny_qwen3_omni
 from voice_omni.models.starter.think_weights import open_gguf, read_checkpoint
@@ -19,6 +21,15 @@ from voice_omni.models.starter.weights import SMOLLM2_135M
 from voice_omni.weights import fetch
 
 CONTRACT = Path("tests/engines/sglang/contract")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """So small matrices are slower on two."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture
@@ -51,12 +62,13 @@ def smollm2(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def qwen3_omni(tmp_path: Path) -> Path:
-    """A tiny one, with what its thinker says to the contract's prompt."""
+    """A tiny one, with what its thinker says to the contract's prompts."""
     folder = tiny_qwen3_omni.build(tmp_path / "qwen3-omni")
     thinker = Qwen3OmniMoeThinkerForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
     prompt = torch.arange(10, 40)[None]
     said = thinker.generate(prompt, max_new_tokens=8, min_new_tokens=8, do_sample=False, eos_token_id=None)
     (folder / "greedy.json").write_text(json.dumps(said[0, prompt.shape[1] :].tolist()))
+    thinker_cases.write(folder)
     return folder
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from typing import Any, Final
 
+from sglang.srt.models.registry import ModelRegistry
 from sglang.srt.server_args import ServerArgs
 
+from voice_omni.engines.sglang import models
 from voice_omni.engines.sglang.options import SglangOptions
 
 NEVER_S: Final = 100_000_000
@@ -16,9 +19,12 @@ its own over its stages. The watchdog cannot be left out."""
 def server_args(options: SglangOptions) -> ServerArgs:
     """The arguments of one scheduler that shares its process with a stage: token ids go in, and each one comes out as
     soon as it is known."""
+    ModelRegistry.register(models.__name__, overwrite=True)
+    device, _, number = options.device.partition(":")
     values = {
         "model_path": options.model,
-        "device": options.device,
+        "device": device,
+        "base_gpu_id": int(number or 0),
         "dtype": options.dtype,
         "max_running_requests": options.max_rows,
         "max_total_tokens": options.kv_tokens,
@@ -32,7 +38,18 @@ def server_args(options: SglangOptions) -> ServerArgs:
         "grammar_backend": "none",
         "enable_custom_logit_processor": True,
         "stream_interval": 1,
+        "json_model_override_args": json.dumps(_overrides(options)),
         "watchdog_timeout": NEVER_S,
         "log_level": "warning",
     }
     return ServerArgs(**{**values, **options.server_args})
+
+
+def _overrides(options: SglangOptions) -> dict[str, Any]:
+    """What the model's class reads in its configuration beside what the checkpoint says."""
+    overrides: dict[str, Any] = {}
+    if options.architecture is not None:
+        overrides["architectures"] = [options.architecture]
+    if options.hidden_layer is not None:
+        overrides["hidden_layer"] = options.hidden_layer
+    return overrides

@@ -7,6 +7,7 @@ from typing import Any
 
 from sglang.srt.managers.io_struct import AbortReq, BatchTokenIDOutput
 
+from voice_omni.engines.sglang.hidden import HiddenRows
 from voice_omni.engines.sglang.rows import End, Reply
 from voice_omni.proto.errors import OmniError
 
@@ -14,6 +15,8 @@ from voice_omni.proto.errors import OmniError
 def replies(output: Any) -> list[Reply]:
     """The replies in one message. Raises ``TypeError`` for a kind of message that nothing here asks for."""
     match output:
+        case HiddenRows(rid, rows):
+            return [Reply(rid, [], hidden=rows.float().numpy())]
         case BatchTokenIDOutput():
             return [
                 Reply(rid, list(tokens), *_ended(reason), cached=cached)

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from sglang.srt.distributed.parallel_state import destroy_distributed_environment, destroy_model_parallel
+from sglang.srt.eplb.expert_location import set_global_expert_location_metadata
 from sglang.srt.server_args import ServerArgs
 
+from voice_omni.engines.sglang.models.qwen3_omni_thinker import Qwen3OmniThinker
 from voice_omni.engines.sglang.prompt import Limits
 from voice_omni.engines.sglang.scheduler import Inbox, StageScheduler
 
@@ -38,11 +40,11 @@ class SchedulerThread:
     @property
     def limits(self) -> Limits:
         config = self.scheduler.model_config
-        if not config.is_multimodal:
-            return Limits(config.vocab_size)
         model = self.scheduler.tp_worker.model_runner.model
-        thinker = getattr(model, "thinker", model)
-        return Limits(config.vocab_size, config.hidden_size, len(getattr(thinker, "deepstack_visual_indexes", ())))
+        if not isinstance(model, Qwen3OmniThinker):
+            return Limits(config.vocab_size)
+        layers = model.num_deepstack_embeddings
+        return Limits(config.vocab_size, config.hidden_size, layers, model.hidden_rows is not None)
 
     def put(self, request: Any) -> None:
         self._inbox.put(request)
@@ -54,6 +56,7 @@ class SchedulerThread:
         del self.scheduler
         destroy_model_parallel()
         destroy_distributed_environment()
+        set_global_expert_location_metadata(None, allow_overwrite=True)
 
     def _run(self) -> None:
         # The scheduler is made where it runs: the current CUDA device and the gradient mode belong to a thread.

@@ -7,9 +7,15 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from voice_omni.engines.sglang.options import SglangSettings
+
 Precision = Annotated[
     Literal["checkpoint", "float32", "bfloat16", "float16"],
     Meta(description="what the weights are computed in; checkpoint: as they are stored"),
+]
+BackboneEngine = Annotated[
+    Literal["torch", "sglang"],
+    Meta(description="what runs the backbone: plain PyTorch, the reference, or SGLang, made for many rows on a GPU"),
 ]
 
 
@@ -95,9 +101,11 @@ class Code2WavOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 class ThinkerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of the thinker. A request's ``params`` may override ``temperature``, ``max_new_tokens``
-    (``max_output_tokens``) and the seed (``seed``)."""
+    (``max_output_tokens``) and the seed (``seed``). ``sglang`` and ``kept_positions`` count with their engine alone."""
 
     precision: Precision = "checkpoint"
+    engine: BackboneEngine = "torch"
+    sglang: SglangSettings = SglangSettings()
     temperature: Annotated[float, Meta(ge=0, le=2, description="0 always takes the likeliest token")] = 0.0
     top_k: Annotated[int, Meta(ge=0, description="draw from so many tokens; 0: from all")] = 0
     top_p: Annotated[float, Meta(gt=0, le=1, description="draw from the likeliest tokens with this much in sum")] = 1.0
@@ -107,7 +115,8 @@ class ThinkerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = False
     max_new_tokens: Annotated[int, Meta(ge=1, description="tokens of an answer at most")] = 1024
     kept_positions: Annotated[
-        int, Meta(ge=0, description="positions of earlier turns whose KV is kept for their sessions, in all")
+        int,
+        Meta(ge=0, description="positions of earlier turns whose KV the torch engine keeps for their sessions, in all"),
     ] = 16_384
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 
 from voice_omni.model_runner.interface import Chunk
 from voice_omni.models.qwen3_omni.config import OmniConfig, load_config
 from voice_omni.models.qwen3_omni.weights import QWEN3_OMNI_30B
 from voice_omni.pipeline.spec import StageContext
+from voice_omni.proto.errors import OmniError
 from voice_omni.proto.payload import CLIENT
 from voice_omni.proto.vocabulary import AUDIO
 from voice_omni.weights import fetch
@@ -22,6 +24,8 @@ from voice_omni.weights import fetch
 if TYPE_CHECKING:
     import torch
 
+    from voice_omni.engines.interface import StreamedEngine
+    from voice_omni.engines.sglang.engine import SglangEngine
     from voice_omni.engines.torch_engine import TorchEngine
     from voice_omni.models.qwen3_omni.audio_stage import AudioRunner
     from voice_omni.models.qwen3_omni.checkpoint import Checkpoint
@@ -77,21 +81,28 @@ def audio_encoder(context: StageContext) -> AudioRunner:
     return runner
 
 
-def thinker(context: StageContext) -> tuple[ThinkerRunner, TorchEngine]:
+def thinker(context: StageContext) -> tuple[ThinkerRunner, StreamedEngine]:
+    from voice_omni.models.qwen3_omni.thinker_runner import CallTokens, ThinkerRunner
+    from voice_omni.models.qwen3_omni.tokenizer import Tokenizer
+
+    checkpoint = _checkpoint(context)
+    config = checkpoint.config
+    tokenizer = Tokenizer.load(checkpoint.folder)
+    stop = frozenset({config.im_end_token_id})
+    runner = ThinkerRunner(config, context.options, stop, CallTokens.of(tokenizer))
+    if context.options.engine == "sglang":
+        layer = None if config.talker is None else config.talker.accept_hidden_layer
+        return runner, _sglang(context, checkpoint, "Qwen3OmniThinker", hidden_layer=layer)
+
     from voice_omni.engines.torch_engine import TorchEngine
     from voice_omni.models.qwen3_omni.backbones import load_thinker
     from voice_omni.models.qwen3_omni.thinker import Thinker
-    from voice_omni.models.qwen3_omni.thinker_runner import CallTokens, ThinkerRunner
-    from voice_omni.models.qwen3_omni.tokenizer import Tokenizer
     from voice_omni.models.qwen3_omni.warm_up import generate_once
 
-    checkpoint = _checkpoint(context)
-    tokenizer = Tokenizer.load(checkpoint.folder)
-    stop = frozenset({checkpoint.config.im_end_token_id})
     model = Thinker(load_thinker(checkpoint, device=context.device, dtype=_precision(context, checkpoint)))
     engine = TorchEngine(model, kept_positions=context.options.kept_positions)
     generate_once(engine)
-    return ThinkerRunner(checkpoint.config, context.options, stop, CallTokens.of(tokenizer)), engine
+    return runner, engine
 
 
 def decode(context: StageContext) -> DecodeRunner:
@@ -140,6 +151,28 @@ def _checkpoint(context: StageContext) -> Checkpoint:
 
     torch.set_num_threads(context.threads)
     return Checkpoint(_folder(context)[0])
+
+
+def _sglang(
+    context: StageContext, checkpoint: Checkpoint, architecture: str, hidden_layer: int | None = None
+) -> SglangEngine:
+    """Raises :class:`OmniError` ``missing_dependency``, and what SGLang raises."""
+    from voice_omni.engines.sglang.options import SglangOptions
+
+    try:
+        from voice_omni.engines.sglang.engine import SglangEngine
+    except ModuleNotFoundError as error:
+        message = f"{error}. The engine 'sglang' needs: pip install 'voice-omni[sglang]'"
+        raise OmniError("missing_dependency", message, stage=context.stage) from error
+    options = SglangOptions(
+        model=str(checkpoint.folder),
+        device=context.device,
+        dtype=str(_precision(context, checkpoint)).removeprefix("torch."),
+        architecture=architecture,
+        hidden_layer=hidden_layer,
+        **msgspec.structs.asdict(context.options.sglang),
+    )
+    return SglangEngine(options)
 
 
 def _precision(context: StageContext, checkpoint: Checkpoint) -> torch.dtype:

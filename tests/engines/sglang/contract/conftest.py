@@ -50,22 +50,25 @@ class Bench:
         self.dead = True
 
     def assert_nothing_held(self) -> None:
-        """Every request's slot is free, and the KV pool holds nothing but what the cache may give up."""
-        scheduler = self.scheduler
-        deadline = time.monotonic() + 60
-        while not scheduler.is_fully_idle():
-            assert time.monotonic() < deadline, "the scheduler still has work"
-            time.sleep(0.005)
-        assert len(scheduler.req_to_token_pool.free_slots) == scheduler.req_to_token_pool.size
-        free = scheduler.token_to_kv_pool_allocator.available_size()
-        assert free + scheduler.tree_cache.evictable_size() == scheduler.max_total_num_tokens
-        assert scheduler.tree_cache.protected_size() == 0
+        assert_nothing_held(self.scheduler)
 
     def cached(self) -> list[int]:
         """How much of its prompt each request found, in the order of their ends; read once."""
         counts = [reply.cached for reply in self.replies if reply.end is not None]
         self.replies.clear()
         return counts
+
+
+def assert_nothing_held(scheduler: Any) -> None:
+    """Every request's slot is free, and the KV pool holds nothing but what the cache may give up."""
+    deadline = time.monotonic() + 60
+    while not scheduler.is_fully_idle():
+        assert time.monotonic() < deadline, "the scheduler still has work"
+        time.sleep(0.005)
+    assert len(scheduler.req_to_token_pool.free_slots) == scheduler.req_to_token_pool.size
+    free = scheduler.token_to_kv_pool_allocator.available_size()
+    assert free + scheduler.tree_cache.evictable_size() == scheduler.max_total_num_tokens
+    assert scheduler.tree_cache.protected_size() == 0
 
 
 def chosen(model: Path, **options: Any) -> Any:
@@ -112,6 +115,8 @@ def _ready() -> Iterator[None]:
     os.environ["TORCHDYNAMO_DISABLE"] = "1"
     import torch
 
+    # So small matrices are slower on two.
+    torch.set_num_threads(1)
     # SGLang imports torchvision, whose compiled half does not load beside a CPU build of torch. Its Python half wants
     # to know these two operators.
     library = torch.library.Library("torchvision", "DEF")

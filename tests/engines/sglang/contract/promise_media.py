@@ -1,5 +1,5 @@
-"""Embedding rows in the place of tokens, on SGLang's own Qwen3-Omni class: the rows that the model itself would have
-looked up give what their tokens give."""
+"""Embedding rows in the place of tokens, on the Qwen3-Omni thinker: the rows that the model itself would have looked up
+give what their tokens give."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOLDER = 490
 
 @pytest.fixture(scope="module")
 def shared(make: Callable[..., Bench], omni: Path) -> Bench:
-    return make(omni)
+    return make(omni, architecture="Qwen3OmniThinker")
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +70,15 @@ def test_rows_may_stand_at_some_places_of_a_piece(bench: Bench, table: Rows, pla
     for place in at:
         tokens[place] = HOLDER
     assert say(bench, "places", Piece(tokens, table[[IDS[place] for place in at]], at)) == plain
+
+
+def test_rows_are_found_in_the_cache_in_whichever_pieces_they_come(bench: Bench, table: Rows, plain: list[int]) -> None:
+    head, tail = Piece(IDS[:4]), Piece(IDS[25:])
+    pieces = given(table, 4, 12), given(table, 12, 25)
+    assert say(bench, "in-two", head, *pieces, tail, session="cut") == plain
+    bench.cached()
+    assert say(bench, "in-one", head, given(table, 4, 25), tail, session="cut", settle=False) == plain
+    assert bench.cached()[-1] == 29
 
 
 def test_other_rows_are_not_taken_for_those_in_the_cache(bench: Bench, table: Rows) -> None:
