@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from transformers import Qwen3OmniMoeThinkerForConditionalGeneration
 
 from tests.engines.sglang import thinker_cases
-from tests.engines.sglang.environment import ROOT, UnreachableError, prepare, variables
+from tests.engines.sglang.environment import NEWEST, PINNED, ROOT, UnreachableError, prepare, variables
 from tests.support import tiny_qwen3_omni
 from voice_omni.models.starter.think_weights import open_gguf, read_checkpoint
 from voice_omni.models.starter.weights import SMOLLM2_135M
@@ -23,7 +23,7 @@ from voice_omni.weights import fetch
 CONTRACT = Path("tests/engines/sglang/contract")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _one_thread() -> Iterator[None]:
     """So small matrices are slower on two."""
     before = torch.get_num_threads()
@@ -32,8 +32,8 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.fixture
-def smollm2(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The starter's language model as Hugging Face would have it."""
     checkpoint = read_checkpoint(open_gguf(fetch(SMOLLM2_135M) / SMOLLM2_135M.files[0]))
     shape = checkpoint.shape
@@ -52,18 +52,17 @@ def smollm2(tmp_path: Path) -> Path:
         "rms_norm_eps": shape.norm_epsilon,
         "tie_word_embeddings": "lm_head.weight" not in checkpoint.tensors,
     }
-    folder = tmp_path / "smollm2"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("smollm2")
     (folder / "config.json").write_text(json.dumps(config))
     tensors = {name: torch.tensor(values) for name, values in checkpoint.tensors.items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     return folder
 
 
-@pytest.fixture
-def qwen3_omni(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def qwen3_omni(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny one, with what its thinker says to the contract's prompts."""
-    folder = tiny_qwen3_omni.build(tmp_path / "qwen3-omni")
+    folder = tiny_qwen3_omni.build(tmp_path_factory.mktemp("tiny") / "qwen3-omni")
     thinker = Qwen3OmniMoeThinkerForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
     prompt = torch.arange(10, 40)[None]
     said = thinker.generate(prompt, max_new_tokens=8, min_new_tokens=8, do_sample=False, eos_token_id=None)
@@ -72,9 +71,10 @@ def qwen3_omni(tmp_path: Path) -> Path:
     return folder
 
 
-def test_sglang_keeps_its_side(smollm2: Path, qwen3_omni: Path) -> None:
+@pytest.mark.parametrize("release", [PINNED, NEWEST], ids=lambda pins: pins.stem)
+def test_sglang_keeps_its_side(release: Path, smollm2: Path, qwen3_omni: Path) -> None:
     try:
-        python = prepare()
+        python = prepare(release)
     except UnreachableError as error:
         pytest.skip(f"the package index, which has SGLang, cannot be reached: {error}")
     command = [
@@ -100,7 +100,7 @@ def test_sglang_keeps_its_side(smollm2: Path, qwen3_omni: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=600,
+        timeout=1200,
         check=False,
     )
     sys.stdout.write(run.stdout)

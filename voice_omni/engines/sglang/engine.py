@@ -10,8 +10,9 @@ A row with a ``session`` shares KV with rows of that session alone; the others s
 was fed is through, with their positions' KV from the cache or not.
 
 **Sampling.** ``Sampling.seed`` counts where the options say ``seeded``. The repetition penalty is SGLang's, which looks
-at generated tokens; when the KV pool runs out and SGLang takes a row back to compute it again later, it forgets for
-that row what came before.
+at generated tokens. It spares the last one, which SGLang does not know yet when it launches the next step, unless the
+options' ``server_args`` say ``disable_overlap_schedule``. When the KV pool runs out and SGLang takes a row back to
+compute it again later, it forgets for that row what came before.
 """
 
 from __future__ import annotations

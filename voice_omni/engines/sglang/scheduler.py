@@ -17,6 +17,7 @@ from sglang.srt.managers.scheduler_components.ipc_channels import SchedulerIpcCh
 from sglang.srt.managers.scheduler_components.request_receiver import SchedulerRequestReceiver
 from sglang.srt.server_args import PortArgs, ServerArgs
 
+from voice_omni.engines.sglang.compat import alone
 from voice_omni.engines.sglang.hidden import HiddenReader
 from voice_omni.engines.sglang.models.qwen3_omni_thinker import Qwen3OmniThinker
 
@@ -82,9 +83,8 @@ class StageScheduler(Scheduler):  # type: ignore[misc]
     def __init__(self, args: ServerArgs, inbox: Inbox, deliver: Callable[[Any], None]) -> None:
         self._inbox = inbox
         self._outlet = Outlet(deliver)
-        ranks = {"tp_rank": 0, "moe_ep_rank": 0, "pp_rank": 0, "attn_cp_rank": 0, "moe_dp_rank": 0, "dp_rank": None}
         self._hidden: HiddenReader | None = None
-        super().__init__(args, PortArgs.init_new(args), gpu_id=args.base_gpu_id, **ranks)
+        super().__init__(args, PortArgs.init_new(args), **alone(args))
 
     def init_ipc_channels(self, port_args: PortArgs) -> None:
         self.ipc_channels = SchedulerIpcChannels(
@@ -94,6 +94,7 @@ class StageScheduler(Scheduler):  # type: ignore[misc]
             send_to_detokenizer=self._outlet,
             send_metrics_from_scheduler=None,
         )
+        self.recv_from_tokenizer = self._inbox
         self.load_snapshot_writer = None
 
     def init_idle_sleeper(self) -> None:

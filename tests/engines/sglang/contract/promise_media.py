@@ -113,12 +113,11 @@ def test_rotary_positions_are_relative_and_go_on_where_they_ended(bench: Bench, 
 
 def test_a_paused_row_with_rows_goes_on_where_it_was(bench: Bench, table: Rows, plain: list[int]) -> None:
     bench.engine.add(Row("held", IDS[:4], 8, frozenset(), open=True, session="held"))
-    bench.driver.free.clear()
-    bench.engine.feed("held", Feed([given(table, 4, 25), Piece(IDS[25:])], closed=True))
-    bench.driver.free.set()
-    bench.driver.until("held", 2)
-    bench.engine.pause("held")
+    rest = Feed([given(table, 4, 25), Piece(IDS[25:])], closed=True)
+    with bench.driver.held("held", lambda: bench.engine.feed("held", rest)):
+        bench.engine.pause("held")
     bench.settle()
+    assert 0 < len(bench.driver.tokens["held"]) < len(plain)
     bench.engine.resume("held")
     bench.driver.finish("held")
     assert bench.driver.tokens["held"] == plain

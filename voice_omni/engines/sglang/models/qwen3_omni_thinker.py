@@ -15,8 +15,8 @@ import torch
 from sglang.srt.model_executor.cuda_graph_config import Backend
 from sglang.srt.model_executor.forward_batch_info import ForwardBatch
 from sglang.srt.models.qwen3_omni_moe import Qwen3OmniMoeThinkerForConditionalGeneration
-from sglang.srt.runtime_context import get_server_args
 
+from voice_omni.engines.sglang.compat import prefill_graphs
 from voice_omni.engines.sglang.models.given import given_rows
 from voice_omni.proto.errors import OmniError
 
@@ -46,7 +46,7 @@ class Qwen3OmniThinker(Qwen3OmniMoeThinkerForConditionalGeneration):  # type: ig
                 raise OmniError("unsupported_model", f"layer {self._kept_layer} is read of {len(layers)}")
             layers[self._kept_layer].register_forward_pre_hook(self._keep)
         self._deepstack: torch.Tensor | None = None
-        prefill = get_server_args().cuda_graph_config.prefill
+        prefill = prefill_graphs()
         if prefill.backend in (Backend.BREAKABLE, Backend.FULL) and prefill.bs:
             self.feed_prefill_graphs(max(prefill.bs))
 
