@@ -98,14 +98,15 @@ def test_rows_that_wait_come_together_and_those_of_a_piece_alone(bench: Bench, t
 def test_a_paused_row_reports_none_twice(bench: Bench, table: Rows) -> None:
     pieces = prompt(table, 2, 40)
     expected = at_once(bench, "calm", pieces)
-    bench.driver.free.clear()
-    bench.engine.add(opened("held"))
-    bench.engine.feed("held", Feed(pieces, closed=True))
-    bench.driver.free.set()
-    bench.driver.until("held", 2)
-    for _ in range(3):
-        bench.engine.pause("held")
-        bench.engine.resume("held")
+
+    def begin() -> None:
+        bench.engine.add(opened("held"))
+        bench.engine.feed("held", Feed(pieces, closed=True))
+
+    with bench.driver.held("held", begin):
+        for _ in range(3):
+            bench.engine.pause("held")
+            bench.engine.resume("held")
     bench.driver.finish("held")
     assert_same(bench, "held", expected)
 
