@@ -4,10 +4,11 @@
 
 Speech is streamed in as it would be spoken; the clock starts when it ends and stops with the first sound of the answer.
 In the same run, one after the other, the same runners and engines make the same answers in this process with nothing
-between them: that is the model's own compute. What the pipeline takes longer is orchestration: hops between processes,
-queues, fan-in. Answers are short, so that the model does not compute what comes later while the first sound is made:
-that would count as waiting for a core. Without ``--model`` both run on the tiny checkpoint of the tests, where the
-model itself takes little.
+between them, and the sound comes to them at the same pace: a processor that has waited for the end of a sentence
+computes slower at first, whoever wakes it. That is the model's own compute. What the pipeline takes longer is
+orchestration: hops between processes, queues, fan-in. Answers are one frame long, so that the model does not compute
+what comes later while the first sound is made: that would count as waiting for a core. Without ``--model`` both run on
+the tiny checkpoint of the tests, where the model itself takes little.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ import msgspec
 import numpy as np
 import torch
 
+from benchmarks.full_size.figures import PARTS, moments
+from benchmarks.full_size.people import noise
 from benchmarks.machine import describe
 from tests.support.tiny_qwen3_omni import build
 from voice_omni.client.interface import AudioDelta, Done, GenerateRequest
@@ -42,17 +45,14 @@ from voice_omni.proto.payload import CLIENT, OmniRequest, StagePayload
 
 CHUNK = 320
 """Samples of sound at once: 20 ms."""
-TOKENS, FRAMES = 2, 2
-"""Of an answer."""
+TOKENS, FRAMES = 2, 1
+"""Of an answer. Its last token is not spoken."""
 LAYOUT = Path(__file__).parent.parent / "configs" / "qwen3-omni.yaml"
-PARTS = ("audio_encoder", "thinker", "talker", "code2wav", "to the client")
 
 
 def sound(seconds: float, number: int) -> np.ndarray:
-    """Noise that becomes no louder, so that what was computed early stays valid; another one for each round."""
-    count = round(seconds * PIPELINE.input_sample_rate)
-    noise = np.random.default_rng(100 + number).normal(size=count) * np.linspace(0.2, 0.1, count)
-    return noise.astype(np.float32)
+    """Another one for each round."""
+    return noise(seconds, PIPELINE.input_sample_rate, 100 + number)
 
 
 @dataclass
@@ -99,9 +99,7 @@ async def through_the_pipeline(pipeline: Launcher, samples: np.ndarray) -> tuple
     await speaking
     if first is None:
         raise RuntimeError("the answer had no sound")
-    spoken, heard = (timings[name].first_output or first for name in ("talker", "code2wav"))
-    # The detokeniser opens with the thinker's first token.
-    return await ended, timings["audio_encoder"].finished, timings["decode"].opened, spoken, heard, first
+    return moments(await ended, timings, first)
 
 
 # -- the model alone ---------------------------------------------------------------------------------------------------
@@ -133,7 +131,10 @@ class Alone:
         self._talking.add(spoken_row)
         shown = self._think(name, thought, [emit for emit in written if emit.targets == ("thinker",)], False)[0]
         window = PIPELINE.input_sample_rate
+        begin = time.monotonic()
         for start in range(0, len(samples), window):
+            spoken = begin + min(start + window, len(samples)) / PIPELINE.input_sample_rate
+            time.sleep(max(0.0, spoken - time.monotonic()))
             rows = self._run(self._audio, name, hearing, [Chunk(CLIENT, {"audio": samples[start : start + window]})])
             shown += self._think(name, thought, rows, False)[0]
         self._talk(name, speech, shown, False)

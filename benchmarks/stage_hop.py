@@ -5,6 +5,8 @@
 Latency is one way, on the host's monotonic clock, with one message under way. Beside it, in the same run, stands what a
 plain copy through the same kind of shared memory between two processes costs: copied in by one, told through a pipe,
 copied out by the other, with nothing else. Throughput keeps ``--window`` messages under way.
+
+Tensors of a GPU have their own: :mod:`benchmarks.device_hop`.
 """
 
 from __future__ import annotations

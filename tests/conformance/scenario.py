@@ -27,7 +27,7 @@ def script(request: GenerateRequest, number: int) -> Script:
     newest = request.messages[-1] if request.messages else None
     if newest is not None and newest.role == "tool":
         return _answer(tool["answer"] if tool["output"] in newest.content else f"It returned {newest.content}.")
-    asked = max(("text", "interruption", "tool"), key=lambda part: said[-1].rfind(SCENARIO[part]["prompt"]))
+    asked = max(("greeting", "text", "interruption", "tool"), key=lambda part: said[-1].rfind(SCENARIO[part]["prompt"]))
     if SCENARIO[asked]["prompt"] not in said[-1]:
         return _answer("Nobody asked for this.")
     if asked == "tool":

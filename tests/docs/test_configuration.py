@@ -45,3 +45,20 @@ def test_the_errors_on_the_page_read_like_that(tmp_path: Path) -> None:
         load(registry.get("starter"), path, ["server.prot=1"], {})
     for line in str(caught.value).replace(str(path), "configs/mine.yaml").splitlines()[1:]:
         assert line.strip() in PAGE.read_text()
+
+
+def test_the_memory_of_one_gpu_holds_the_layout_for_one() -> None:
+    settings = load(registry.get("qwen3_omni"), ROOT / "configs" / "qwen3-omni-gpu.yaml", (), {}).settings
+    thinker, talker = (settings.stages[name].options for name in ("thinker", "talker"))
+    assert {process.device for process in settings.processes.values()} == {"cpu", "cuda"}
+    weights = 61 + 7.3 + 2.4 + 0.4
+    pools = 0.102e-3 * thinker.sglang.kv_tokens + 0.020e-3 * talker.sglang.kv_tokens
+    streams = 0.0025 * settings.stages["code2wav"].options.max_streams
+    assert weights + pools + streams < 0.9 * 141
+
+
+def test_with_two_gpus_nothing_shares_the_thinkers() -> None:
+    settings = load(registry.get("qwen3_omni"), ROOT / "configs" / "qwen3-omni-2gpu.yaml", (), {}).settings
+    on = {name: settings.processes[settings.process_of(name)].device for name in settings.stages}
+    assert [name for name, device in on.items() if device == "cuda:0"] == ["thinker"]
+    assert {on[name] for name in ("image_encoder", "audio_encoder", "talker", "code2wav")} == {"cuda:1"}

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
-from voice_omni.engines.interface import Engine, Row, RowOutput, Sampling
+from voice_omni.engines.interface import Engine, Row, RowOutput, Rows, Sampling
+
+PATIENCE_S: Final = 300
+"""What takes longer hangs: no machine is that slow."""
 
 
 def row(
@@ -27,38 +31,71 @@ class Driver:
     engine: Engine
     tokens: dict[str, list[int]] = field(default_factory=dict)
     frames: dict[str, list[list[int]]] = field(default_factory=dict)
+    hidden: dict[str, list[Rows]] = field(default_factory=dict)
     finished: dict[str, RowOutput] = field(default_factory=dict)
     awake: threading.Event = field(default_factory=threading.Event)
-    free: threading.Event = field(default_factory=threading.Event)
+    _gate: threading.Condition = field(default_factory=threading.Condition)
+    _closed: bool = False
+    _waiting: int = 0
+    _let_by: int = 0
 
     def __post_init__(self) -> None:
-        self.free.set()
         self.engine.start(self.wake)
 
     def wake(self) -> None:
-        self.awake.set()
-        assert self.free.wait(timeout=60)
+        """On a thread of the engine's, which is held here between :meth:`hold` and :meth:`release`."""
+        with self._gate:
+            self.awake.set()
+            if not self._closed:
+                return
+            self._waiting += 1
+            assert self._gate.wait_for(lambda: not self._closed or self._let_by, timeout=PATIENCE_S)
+            self._waiting -= 1
+            self._let_by = max(self._let_by - 1, 0)
+
+    def hold(self) -> None:
+        """Hold every thread of the engine's that has something to tell from now on."""
+        with self._gate:
+            self._closed = True
+
+    def release(self) -> None:
+        with self._gate:
+            self._closed = False
+            self._gate.notify_all()
 
     @contextmanager
-    def caught(self, row: Row) -> Iterator[None]:
-        """Start a row and hold it at its first token, until the end of the block."""
-        self.free.clear()
-        self.engine.add(row)
-        self.until(row.row_id, 1)
+    def held(self, name: str, begin: Callable[[], None]) -> Iterator[None]:
+        """Hold the engine at this row's next token after ``begin``, or its end, until the end of the block."""
+        before = len(self.tokens.get(name, []))
+        self.hold()
         try:
+            begin()
+            while True:
+                self.turn()
+                if name in self.finished or len(self.tokens.get(name, [])) > before:
+                    break
+                # Those that wait have told of something else: of what came before, or of another row.
+                with self._gate:
+                    self._let_by = self._waiting
+                    self._gate.notify_all()
             yield
         finally:
-            self.free.set()
+            self.release()
+
+    def caught(self, row: Row) -> AbstractContextManager[None]:
+        """Start a row and hold it at its first token, until the end of the block."""
+        return self.held(row.row_id, lambda: self.engine.add(row))
 
     def turn(self) -> None:
         """Wait until there is something to do, and do it."""
         if not self.engine.busy:
-            assert self.awake.wait(timeout=60), "the engine never woke its scheduler"
+            assert self.awake.wait(timeout=PATIENCE_S), "the engine never woke its scheduler"
         self.awake.clear()
         for output in self.engine.step():
             assert output.row_id not in self.finished, "nothing may follow a row's end"
             self.tokens.setdefault(output.row_id, []).extend(output.tokens)
             self.frames.setdefault(output.row_id, []).extend(output.frames)
+            self.hidden.setdefault(output.row_id, []).extend(() if output.hidden is None else output.hidden)
             if output.finish is not None or output.error is not None:
                 self.finished[output.row_id] = output
 

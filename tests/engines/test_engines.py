@@ -60,9 +60,9 @@ def test_a_row_paused_before_it_began_waits(driver: Driver) -> None:
     with contextlib.ExitStack() as stack:
         # All places are taken.
         for n in range(3):
-            driver.free.clear()
+            driver.hold()
             driver.engine.add(row(f"first-{n}", prompt(n)))
-        stack.callback(driver.free.set)
+        stack.callback(driver.release)
         driver.engine.add(row("late", prompt(4)))
         driver.engine.pause("late")
     driver.run(row("other", prompt(5)))

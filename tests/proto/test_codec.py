@@ -118,19 +118,19 @@ def as_block(arrays: list[np.ndarray]) -> np.ndarray:
 
 @given(TREES)
 def test_a_tree_comes_back_from_separate_frames(tree: dict[str, Any]) -> None:
-    body, arrays = codec.pack(tree)
+    body, arrays, _ = codec.pack(tree)
     assert same(codec.unpack(body, as_frames(arrays)), tree)
 
 
 @given(TREES)
 def test_a_tree_comes_back_from_one_block(tree: dict[str, Any]) -> None:
-    body, arrays = codec.pack(tree)
+    body, arrays, _ = codec.pack(tree)
     assert same(codec.unpack(body, codec.split(body, as_block(arrays))), tree)
 
 
 @given(TREES)
 def test_the_body_itself_survives_the_control_message(tree: dict[str, Any]) -> None:
-    body, arrays = codec.pack(tree)
+    body, arrays, _ = codec.pack(tree)
     frame = codec.encode("a", 0, "b", Deliver("r", "a", 0, "chunk", body))
     received = codec.decode(frame).message
     assert isinstance(received, Deliver)
@@ -139,7 +139,7 @@ def test_the_body_itself_survives_the_control_message(tree: dict[str, Any]) -> N
 
 @given(st.lists(laid_out(), max_size=5))
 def test_tensors_are_contiguous_and_each_begins_aligned(given_arrays: list[np.ndarray]) -> None:
-    body, arrays = codec.pack({"arrays": given_arrays})
+    body, arrays, _ = codec.pack({"arrays": given_arrays})
     assert all(array.flags.c_contiguous for array in arrays)
     assert all(meta.offset % codec.ALIGNMENT == 0 for meta in body.arrays)
     ends = [meta.offset + array.nbytes for meta, array in zip(body.arrays, arrays, strict=True)]
@@ -154,7 +154,7 @@ def test_sizes_are_rounded_up_to_a_cache_line(nbytes: int, rounded: int) -> None
 
 @pytest.mark.parametrize("shift", range(1, 8))
 def test_a_tensor_at_an_odd_address_is_moved_to_a_good_one(shift: int) -> None:
-    body, arrays = codec.pack({"x": np.arange(5, dtype=np.float64)})
+    body, arrays, _ = codec.pack({"x": np.arange(5, dtype=np.float64)})
     odd = np.zeros(64, np.uint8)[shift : shift + 40]
     odd[:] = as_frames(arrays)[0]
     restored = codec.unpack(body, [odd])["x"]
@@ -163,7 +163,7 @@ def test_a_tensor_at_an_odd_address_is_moved_to_a_good_one(shift: int) -> None:
 
 
 def test_an_aligned_tensor_is_not_copied() -> None:
-    body, arrays = codec.pack({"x": np.arange(5)})
+    body, arrays, _ = codec.pack({"x": np.arange(5)})
     assert np.shares_memory(codec.unpack(body, as_frames(arrays))["x"], arrays[0])
 
 
@@ -249,12 +249,13 @@ def test_a_deliver_without_a_body_is_refused(wire: Any) -> None:
 # -- control messages --------------------------------------------------------------------------------------------------
 
 NAMES = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+EQUAL_TO_ITSELF = SCALARS.filter(lambda value: value == value)
 REQUESTS = st.builds(
     OmniRequest,
     request_id=NAMES,
     route=NAMES,
-    inputs=st.dictionaries(NAMES, SCALARS, max_size=3),
-    params=st.dictionaries(NAMES, SCALARS, max_size=3),
+    inputs=st.dictionaries(NAMES, EQUAL_TO_ITSELF, max_size=3),
+    params=st.dictionaries(NAMES, EQUAL_TO_ITSELF, max_size=3),
     session_id=st.none() | NAMES,
     utterance_id=st.none() | NAMES,
 )
@@ -270,7 +271,9 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "error": st.builds(ErrorInfo, NAMES, NAMES, st.none() | NAMES, st.none() | NAMES, st.booleans(), st.none() | NAMES),
     "descriptor": st.binary(),
     "handed_to": st.dictionaries(NAMES, COUNTS, max_size=2),
+    "device": st.binary(),
     "offsets": st.lists(COUNTS).map(tuple),
+    "device_offsets": st.lists(COUNTS).map(tuple),
     "stages": st.dictionaries(NAMES, st.dictionaries(NAMES, COUNTS, max_size=2), max_size=2),
 }
 BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {"str": NAMES, "int": COUNTS, "float": st.floats(allow_nan=False)}
@@ -293,8 +296,9 @@ def test_every_control_message_comes_back(kind: type[msgspec.Struct], data: st.D
     assert envelope == messages.Envelope(messages.PROTOCOL_VERSION, sender, incarnation, target, message)
 
 
-def test_a_reference_into_the_relay_comes_back() -> None:
-    body = Body(b"\x80", (ArrayMeta("<f4", (2, 3), 64),), RelayRef(4096, 128))
+def test_references_into_the_relays_come_back() -> None:
+    tensors = (ArrayMeta("bfloat16", (7,), 0),)
+    body = Body(b"\x80", (ArrayMeta("<f4", (2, 3), 64),), RelayRef(4096, 128), tensors, RelayRef(0, 64))
     received = codec.decode(codec.encode("a", 3, "b", Deliver("r", "a", 0, "result", body))).message
     assert isinstance(received, Deliver)
     assert codec.body_of(received.body) == body

@@ -13,6 +13,7 @@ import numpy as np
 from voice_omni.pipeline.node import Node, Parcel
 from voice_omni.pipeline.signal import Signal
 from voice_omni.proto.messages import Abort, Deliver, Message, PeerDown, PeerUp
+from voice_omni.relay.cuda_ipc import CudaIpc
 
 PATIENCE_S: Final = 20.0
 """Only reached when a test would hang otherwise."""
@@ -83,9 +84,12 @@ class Cluster:
             await node.close()
         assert not self.failures, "something failed where nobody waits for it"
 
-    async def start(self, name: str, incarnation: int = 0) -> Node:
+    async def start(self, name: str, incarnation: int = 0, device: CudaIpc | None = None) -> Node:
         node = Node(name, incarnation, self._run_dir, **self._limits)
         await node.start()
+        if device is not None:
+            await device.start()
+            node.use_device(device)
         self.nodes[name] = node
         return node
 

@@ -6,13 +6,14 @@ margins and the waveform is neither silent nor clipped, none of which the stock 
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 from transformers import Qwen3OmniMoeConfig, Qwen3OmniMoeForConditionalGeneration
+
+from tests.support.byte_level_bpe import write_tokenizer
 
 SPECIALS: Final = {
     "<|audio_pad|>": 490,
@@ -49,7 +50,7 @@ def build(folder: Path, *, max_shard_size: str = "1GB") -> Path:
     model = Qwen3OmniMoeForConditionalGeneration(_config()).eval()
     _draw(model)
     model.save_pretrained(folder, max_shard_size=max_shard_size)
-    _write_tokenizer(folder)
+    write_tokenizer(folder, ROLES, SPECIALS, TOOL_MARKS)
     return folder
 
 
@@ -198,24 +199,3 @@ def _deviation(name: str, weight: torch.Tensor, last: str) -> float:
         elif "conv2" in name or name.startswith(last):
             gain = 0.2
     return gain / math.sqrt(inputs)
-
-
-def _write_tokenizer(folder: Path) -> None:
-    """Byte-level, with merges for the roles' names only, in the files that the released checkpoint has."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    hidden = [byte for byte in range(256) if byte not in printable]
-    letters = {byte: chr(byte) for byte in printable} | {byte: chr(256 + at) for at, byte in enumerate(hidden)}
-    vocabulary = {letters[byte]: byte for byte in range(256)}
-    merges: list[str] = []
-    for role, id in ROLES.items():
-        for size in range(2, len(role) + 1):
-            if role[:size] not in vocabulary:
-                vocabulary[role[:size]] = id if size == len(role) else len(vocabulary)
-                merges.append(f"{role[: size - 1]} {role[size - 1]}")
-    added = {
-        str(id): {"content": token, "special": token in SPECIALS, "normalized": False}
-        for token, id in (SPECIALS | TOOL_MARKS).items()
-    }
-    (folder / "vocab.json").write_text(json.dumps(vocabulary | SPECIALS | TOOL_MARKS))
-    (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(merges) + "\n")
-    (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": added}))

@@ -155,3 +155,27 @@ class VocoderRunner(Protocol[S]):
     def result(self, state: S) -> Data: ...
 
     def close(self, state: S) -> None: ...
+
+
+class Submission(Protocol):
+    """A batch that a vocoder has begun to decode."""
+
+    def done(self) -> bool:
+        """Whether :meth:`collect` would not wait."""
+        ...
+
+    def collect(self) -> Sequence[Data | Exception]:
+        """What :meth:`VocoderRunner.decode` gives; called at most once."""
+        ...
+
+
+@runtime_checkable
+class SubmittingVocoder(VocoderRunner[S], Protocol[S]):
+    """A vocoder whose device computes by itself, so that a second batch can be begun before the first is collected."""
+
+    def submit(self, batch: Sequence[tuple[S, int]]) -> Submission:
+        """Begin :meth:`VocoderRunner.decode`: the frames are taken from their streams when this returns.
+
+        Batches are computed in order. A stream may be closed, and another opened, while its batch is computed.
+        """
+        ...

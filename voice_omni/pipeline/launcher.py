@@ -16,6 +16,7 @@ from voice_omni.pipeline.binding import Binder, Replicas
 from voice_omni.pipeline.coordinator import Coordinator
 from voice_omni.pipeline.host import StageHost
 from voice_omni.pipeline.node import MAIN, Node
+from voice_omni.pipeline.placement import nodes_of
 from voice_omni.pipeline.rundir import RunDir
 from voice_omni.pipeline.spec import PipelineSpec
 from voice_omni.pipeline.supervisor import NodeState, Supervisor, SupervisorEvents
@@ -108,8 +109,7 @@ class Launcher:
     def _replicas(self) -> dict[str, Replicas]:
         replicas = {}
         for name, process in self.settings.processes.items():
-            nodes = (MAIN,) if process.inline else tuple(f"{name}.{copy}" for copy in range(process.replicas))
-            replicas[name] = Replicas(self._members(process.stages), nodes)
+            replicas[name] = Replicas(self._members(process.stages), nodes_of(name, process))
         return replicas
 
     def _jobs(self, node: Node, run_dir: RunDir) -> dict[str, WorkerJob]:
@@ -117,9 +117,11 @@ class Launcher:
         jobs: dict[str, WorkerJob] = {}
         for name, process in self.settings.processes.items():
             members = self._members(process.stages)
-            for copy in range(0 if process.inline or not members else process.replicas):
-                jobs[f"{name}.{copy}"] = WorkerJob(
-                    node=f"{name}.{copy}",
+            if process.inline or not members:
+                continue
+            for worker in nodes_of(name, process):
+                jobs[worker] = WorkerJob(
+                    node=worker,
                     incarnation=0,
                     process=name,
                     stages=members,

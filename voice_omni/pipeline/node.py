@@ -16,8 +16,10 @@ import zmq
 
 from voice_omni.proto import codec
 from voice_omni.proto.errors import OmniError
-from voice_omni.proto.messages import Body, Deliver, Envelope, Free, Message, PeerDown, PeerUp, Region, RelayRef
+from voice_omni.proto.messages import Body, Deliver, Envelope, Free, Message, PeerDown, PeerUp, Region
 from voice_omni.proto.payload import Data
+from voice_omni.relay.carrier import Arrays, Receiver, Sender
+from voice_omni.relay.cuda_ipc import CudaIpc, CudaIpcOutbound
 from voice_omni.relay.shm import ShmInbound, ShmOutbound
 
 logger = logging.getLogger(__name__)
@@ -33,26 +35,25 @@ _PARTING_MS: Final = 200
 
 
 class Parcel:
-    """Tensors that wait in this node's receive buffer for whoever gets the message about them.
+    """Tensors that wait in this node's receive buffers for whoever gets the message about them.
 
-    Without a buffer they are lost: their writer has died, and opening the parcel says so.
+    Without a receiver they are lost: their writer has died, and opening the parcel says so.
     """
 
-    def __init__(self, inbound: ShmInbound | None, body: Body, ref: RelayRef, done: Callable[[], None]) -> None:
-        self._inbound = inbound
+    def __init__(self, receiver: Receiver | None, body: Body, arrays: Arrays, done: Callable[[], None]) -> None:
+        self._receiver = receiver
         self._body = body
-        self._ref = ref
+        self._arrays = arrays
         self._done = done
 
     async def open(self) -> Data:
         """Copy the tree out; the sender gets its room back. Raises :class:`OmniError` ``stage_died``."""
-        if self._inbound is None:
+        if self._receiver is None:
             raise OmniError("stage_died", "its sender died before this was read", retryable=True)
         try:
-            flat = await self._inbound.read(self._ref)
+            return await self._receiver.read(self._body, self._arrays)
         finally:
             self._done()
-        return codec.unpack(self._body, codec.split(self._body, flat))
 
     def drop(self) -> None:
         """Nobody wants it any more; the sender gets its room back all the same."""
@@ -80,8 +81,8 @@ class _Peer:
     name: str
     incarnation: int = -1
     socket: zmq.Socket[bytes] | None = None
-    outbound: ShmOutbound | None = None
-    inbound: ShmInbound | None = None
+    sender: Sender | None = None
+    receiver: Receiver | None = None
     offer: Region | None = None
     region: asyncio.Event = field(default_factory=asyncio.Event)
     backlog: deque[list[Any]] = field(default_factory=deque)
@@ -90,8 +91,9 @@ class _Peer:
 class Node:
     """Sends and receives for everything that lives in this process.
 
-    Control messages to one node keep their order. Tensors up to ``inline_bytes`` ride in the control message, larger
-    ones go through the relay. Sockets have no high-water mark: stream credits bound what is under way.
+    Control messages to one node keep their order. Arrays up to ``inline_bytes`` ride in the control message, larger
+    ones go through shared memory, device tensors through device memory where :meth:`use_device` has given some.
+    Sockets have no high-water mark: stream credits bound what is under way.
     """
 
     def __init__(self, name: str, incarnation: int, run_dir: Path, *, inline_bytes: int, relay_bytes: int) -> None:
@@ -106,6 +108,7 @@ class Node:
         self._control: Callable[[Message], None] | None = None
         self._peers: dict[str, _Peer] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._device: CudaIpc | None = None
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -125,8 +128,14 @@ class Node:
         # What is already queued (the last message of a node that leaves) still goes out, for a moment.
         for peer in self._peers.values():
             self._disconnect(peer, linger_ms=_PARTING_MS)
+        if self._device is not None:
+            await self._device.close()
         self._socket.close(linger=0)
         self._context.term()
+
+    def use_device(self, device: CudaIpc) -> None:
+        """Device tensors to and from nodes that are not known yet go through ``device``; the node closes it."""
+        self._device = device
 
     def attach(self, target: str, handler: Handler) -> None:
         self._handlers[target] = handler
@@ -149,7 +158,7 @@ class Node:
     def stats(self) -> dict[str, int]:
         """Counts that are 0 when nothing is under way."""
         return {
-            "relay_bytes": sum(peer.outbound.in_use for peer in self._peers.values() if peer.outbound),
+            "relay_bytes": sum(peer.sender.in_use for peer in self._peers.values() if peer.sender),
             "backlog": sum(len(peer.backlog) for peer in self._peers.values()),
             "tasks": len(self._tasks),
         }
@@ -167,36 +176,33 @@ class Node:
         """Make ``message``'s tensors ready for ``node``; the answer, called with the target, sends it.
 
         Split in two so that writes may overlap while the sends keep their order. Raises :class:`OmniError` as
-        :meth:`ShmOutbound.write`.
+        :meth:`Sender.place`.
         """
-        if node == self.name:
-            return lambda target: self._deliver_local(target, message)
-        body, arrays = codec.pack(message.body)
-        if codec.packed_size(arrays) <= self._inline_bytes:
-            return lambda target: self._send_deliver(node, target, message, body, arrays)
+        if self.is_immediate(node, message):
+            return self.prepare_now(node, message)
         peer = self._peer(node)
         await peer.region.wait()
-        outbound = peer.outbound
-        if outbound is None:
+        sender = peer.sender
+        if sender is None:
             raise OmniError("stage_died", f"the node {node} went away", retryable=True)
-        placed = Body(body.tree, body.arrays, await outbound.write(arrays))
+        body, arrays = await sender.place(message.body)
 
         def send(target: str) -> None:
             # A place in the buffer of a dead incarnation means nothing to the one that follows it.
-            if peer.outbound is outbound:
-                self._send_deliver(node, target, message, placed, [])
+            if peer.sender is sender:
+                self._send_deliver(node, target, message, body, arrays)
 
         return send
 
     def is_immediate(self, node: str, message: Deliver) -> bool:
         """Whether :meth:`prepare_now` can take this message: nothing has to be written first."""
-        return node == self.name or _nbytes(message.body) <= self._inline_bytes
+        return node == self.name or codec.inline_size(message.body) <= self._inline_bytes
 
     def prepare_now(self, node: str, message: Deliver) -> Callable[[str], None]:
         """:meth:`prepare` for what is immediate. Raises :class:`OmniError` ``unsupported_type``."""
         if node == self.name:
             return lambda target: self._deliver_local(target, message)
-        body, arrays = codec.pack(message.body)
+        body, arrays, _ = codec.pack(message.body)
         return lambda target: self._send_deliver(node, target, message, body, arrays)
 
     def _deliver_local(self, target: str, message: Deliver) -> None:
@@ -205,7 +211,7 @@ class Node:
     def _encode(self, target: str, message: Message) -> bytes:
         return codec.encode(self.name, self.incarnation, target, message)
 
-    def _send_deliver(self, node: str, target: str, message: Deliver, body: Body, arrays: list[Any]) -> None:
+    def _send_deliver(self, node: str, target: str, message: Deliver, body: Body, arrays: Arrays) -> None:
         wire = Deliver(message.request_id, message.source, message.seq, message.kind, body)
         self._send_frames(node, [self._encode(target, wire), *(array.reshape(-1).view(np.uint8) for array in arrays)])
 
@@ -245,30 +251,30 @@ class Node:
 
     def _receive_deliver(self, envelope: Envelope, message: Deliver, frames: list[zmq.Frame]) -> None:
         body = codec.body_of(message.body)
-        if body.ref is None:
-            tree = codec.unpack(body, [np.frombuffer(frame.buffer, dtype=np.uint8) for frame in frames])
-            inline = msgspec.structs.replace(message, body=tree)
-            self._hand_over(envelope.target, inline)
+        arrays = [np.frombuffer(frame.buffer, dtype=np.uint8) for frame in frames]
+        if body.ref is None and body.tensors_ref is None:
+            self._hand_over(envelope.target, msgspec.structs.replace(message, body=codec.unpack(body, arrays)))
             return
-        sender, offset = self._peer(envelope.sender), body.ref.offset
-        # The buffer that a dead incarnation wrote to is gone.
-        inbound = sender.inbound if sender.incarnation == envelope.incarnation else None
-        parcel = Parcel(inbound, body, body.ref, lambda: self._free(sender, inbound, offset))
+        peer = self._peer(envelope.sender)
+        # The buffers that a dead incarnation wrote to are gone.
+        receiver = peer.receiver if peer.incarnation == envelope.incarnation else None
+        parcel = Parcel(receiver, body, arrays, lambda: self._free(peer, receiver, body))
         handler = self._handlers.get(envelope.target)
         if handler is None:
             parcel.drop()
         else:
             handler.on_deliver(message, parcel)
 
-    def _free(self, sender: _Peer, inbound: ShmInbound | None, offset: int) -> None:
-        """Give room back, unless its owner is dead: its successor would take the offset for one of its own.
+    def _free(self, peer: _Peer, receiver: Receiver | None, body: Body) -> None:
+        """Give room back, unless its owner is dead: its successor would take the offsets for some of its own.
 
         In the loop's next turn, since whoever waits for the data need not wait for this.
         """
+        places = tuple(() if ref is None else (ref.offset,) for ref in (body.ref, body.tensors_ref))
 
         def tell() -> None:
-            if inbound is not None and sender.inbound is inbound:
-                self.send(sender.name, "", Free(self.name, self.incarnation, (offset,)))
+            if receiver is not None and peer.receiver is receiver:
+                self.send(peer.name, "", Free(self.name, self.incarnation, *places))
 
         self._loop.call_soon(tell)
 
@@ -295,11 +301,10 @@ class Node:
                 if peer.offer is None or peer.offer.incarnation < incarnation:
                     peer.offer = message
                     self._accept_offer(peer)
-            case Free(node, incarnation, offsets):
+            case Free(node, incarnation):
                 peer = self._peer(node)
-                if peer.incarnation == incarnation and peer.outbound is not None:
-                    for offset in offsets:
-                        peer.outbound.free(offset)
+                if peer.incarnation == incarnation and peer.sender is not None:
+                    peer.sender.free(message)
             case _:
                 if self._control is not None:
                     self._control(message)
@@ -310,7 +315,7 @@ class Node:
         return self._peers.setdefault(node, _Peer(node))
 
     def peer_up(self, node: str, incarnation: int, endpoint: str) -> None:
-        """Connect to a node, register a buffer for what it will write, and send what has waited for it."""
+        """Connect to a node, register buffers for what it will write, and send what has waited for it."""
         peer = self._peer(node)
         if incarnation <= peer.incarnation:
             return
@@ -321,8 +326,10 @@ class Node:
         peer.socket.set_hwm(0)
         peer.socket.connect(endpoint)
         name = f"{node}.{incarnation}@{self.name}.{self.incarnation}.relay"
-        peer.inbound = ShmInbound(self._run_dir / name, self._relay_bytes)
-        self.send(node, "", Region(self.name, self.incarnation, peer.inbound.descriptor))
+        host = ShmInbound(self._run_dir / name, self._relay_bytes)
+        peer.receiver = Receiver(host, None if self._device is None else self._device.inbound(node))
+        region = Region(self.name, self.incarnation, host.descriptor, peer.receiver.device_descriptor)
+        self.send(node, "", region)
         self._accept_offer(peer)
         while peer.backlog:
             peer.socket.send_multipart(peer.backlog.popleft(), zmq.NOBLOCK, copy=False)
@@ -336,34 +343,44 @@ class Node:
             handler.on_peer_down(node)
 
     def _accept_offer(self, peer: _Peer) -> None:
-        """Use the buffer that a node has registered for us. Its offer may come before the word that it is up."""
-        if peer.socket is None or peer.offer is None or peer.offer.incarnation != peer.incarnation:
+        """Use the buffers that a node has registered for us. Its offer may come before the word that it is up."""
+        offer = peer.offer
+        if peer.socket is None or offer is None or offer.incarnation != peer.incarnation:
             return
         try:
-            peer.outbound = ShmOutbound(peer.offer.descriptor)
+            host = ShmOutbound(offer.descriptor)
         except FileNotFoundError:
             return  # the node has died and its files are removed: the word that it is down is on its way
+        if self._device is None or not offer.device:
+            self._link(peer, Sender(host, None, self._inline_bytes))
+        else:
+            self.spawn(self._link_device(peer, offer, host, self._device))
+
+    async def _link_device(self, peer: _Peer, offer: Region, host: ShmOutbound, device: CudaIpc) -> None:
+        opened: CudaIpcOutbound | OmniError
+        try:
+            opened = await device.outbound(offer.device)
+        except OmniError as error:
+            logger.error("no device tensors can go to %s: %s", peer.name, error)
+            opened = error
+        sender = Sender(host, opened, self._inline_bytes)
+        if peer.socket is not None and peer.incarnation == offer.incarnation:
+            self._link(peer, sender)
+        else:
+            sender.close()  # it went down while its buffer was opened
+
+    def _link(self, peer: _Peer, sender: Sender) -> None:
+        peer.sender = sender
         peer.region.set()
 
     def _disconnect(self, peer: _Peer, linger_ms: int = 0) -> None:
         peer.region.clear()
-        if peer.outbound is not None:
-            peer.outbound.close()
-            peer.outbound = None
-        if peer.inbound is not None:
-            peer.inbound.close()
-            peer.inbound = None
+        if peer.sender is not None:
+            peer.sender.close()
+            peer.sender = None
+        if peer.receiver is not None:
+            peer.receiver.close()
+            peer.receiver = None
         if peer.socket is not None:
             peer.socket.close(linger=linger_ms)
             peer.socket = None
-
-
-def _nbytes(tree: Any) -> int:
-    """Bytes of the tensors of a tree."""
-    if isinstance(tree, np.ndarray):
-        return codec.aligned(tree.nbytes)
-    if isinstance(tree, dict):
-        return sum(map(_nbytes, tree.values()))
-    if isinstance(tree, list | tuple):
-        return sum(map(_nbytes, tree))
-    return 0

@@ -24,6 +24,8 @@ class StageSpec:
     ``terminal``: its chunks and its result go to the client. ``input_stream``: the client streams chunks into it.
     ``credits``: how many chunks may be on the way on each stream edge out of it; the bound of every queue behind it.
     ``scheduler_defaults``: settings of the scheduler that have another default at this stage.
+    ``device_tensors``: where its process is on a device it puts out torch tensors of it, which processes on devices get
+    without the host (see :mod:`voice_omni.proto.payload`). They need torch then.
     """
 
     name: str
@@ -36,6 +38,7 @@ class StageSpec:
     input_stream: bool = False
     credits: int = 16
     scheduler_defaults: Mapping[str, Any] = field(default_factory=dict)
+    device_tensors: bool = False
 
 
 @dataclass(frozen=True, slots=True)

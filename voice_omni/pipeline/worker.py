@@ -15,12 +15,16 @@ from typing import Any
 
 import msgspec
 
+from voice_omni.config.settings import Settings
 from voice_omni.config.wire import from_wire
 from voice_omni.pipeline.host import StageHost, load_pipeline
 from voice_omni.pipeline.node import MAIN, Node
+from voice_omni.pipeline.placement import device_links
 from voice_omni.pipeline.topology import Topology
 from voice_omni.proto.errors import ErrorInfo, OmniError
 from voice_omni.proto.messages import Heartbeat, Loading, Message, Ready, Shutdown, StartFailed
+from voice_omni.relay.cuda_ipc import CudaIpc
+from voice_omni.relay.device_memory import DeviceMemory
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +89,7 @@ async def serve(job: WorkerJob) -> int:
     node.peer_up(MAIN, 0, job.main_endpoint)
     host = StageHost(Topology(spec), settings, job.process, node, on_fatal)
     beating = loop.create_task(_beat(node, host, limits.heartbeat_ms / 1000))
-    starting = loop.create_task(_start(node, host, job))
+    starting = loop.create_task(_start(node, host, job, settings))
     try:
         await asyncio.wait((starting, finished), return_when=asyncio.FIRST_COMPLETED)
         if not finished.done() and not starting.result():
@@ -102,9 +106,10 @@ async def serve(job: WorkerJob) -> int:
     return code
 
 
-async def _start(node: Node, host: StageHost, job: WorkerJob) -> bool:
+async def _start(node: Node, host: StageHost, job: WorkerJob, settings: Settings) -> bool:
     """Load everything and report how it went. Any failure ends this process, after the server knows why."""
     try:
+        await _use_device(node, job, settings)
         await host.start(job.stages, lambda stage, text: node.send(MAIN, "", Loading(node.name, stage, text)))
     except Exception as error:
         if isinstance(error, OmniError):
@@ -117,6 +122,23 @@ async def _start(node: Node, host: StageHost, job: WorkerJob) -> bool:
         return False
     node.send(MAIN, "", Ready(node.name, node.incarnation))
     return True
+
+
+async def _use_device(node: Node, job: WorkerJob, settings: Settings) -> None:
+    """Before the models are loaded: an engine takes what is left of the device's memory."""
+    links = device_links(load_pipeline(job.pipeline), settings.processes, job.process)
+    if links:
+        memory = await asyncio.to_thread(_device_memory, settings.processes[job.process].device)
+        device = CudaIpc(memory, links.feeders, settings.limits.relay_bytes)
+        await device.start()
+        node.use_device(device)
+
+
+def _device_memory(device: str) -> DeviceMemory:
+    """Only a process that exchanges device tensors loads torch for it."""
+    from voice_omni.relay.cuda_memory import CudaMemory
+
+    return CudaMemory(device)
 
 
 async def _beat(node: Node, host: StageHost, interval: float) -> None:

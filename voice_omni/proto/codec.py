@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,15 +14,20 @@ from numpy.typing import NDArray
 from voice_omni.proto.errors import OmniError
 from voice_omni.proto.messages import PROTOCOL_VERSION, ArrayMeta, Body, Envelope, Message
 from voice_omni.proto.payload import Data
+from voice_omni.proto.tensors import Tensor, dtype_name, is_tensor, restore
 
 ALIGNMENT: Final = 64
 """Tensors begin at multiples of this many bytes: a cache line, and enough for any SIMD load."""
 
 _EXT_REFERENCE: Final = 1
 _EXT_INLINE: Final = 2
+_EXT_TENSOR: Final = 3
+
+_PLAIN: Final = frozenset((int, float, str))
+"""What a list may hold thousands of, and none of it is an array."""
 
 _UNWRITABLE: Final = (OverflowError, UnicodeEncodeError, RecursionError)
-_UNREADABLE: Final = (msgspec.MsgspecError, ValueError, TypeError, IndexError, OverflowError, RecursionError)
+_UNREADABLE: Final = (msgspec.MsgspecError, ValueError, TypeError, IndexError, OverflowError, RuntimeError)
 
 AnyArray = NDArray[Any]
 
@@ -32,58 +37,93 @@ def aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
-def pack(data: Data) -> tuple[Body, list[AnyArray]]:
-    """Split a tree into its wire form and its tensors, C-contiguous, in the order of ``Body.arrays``.
+class Packed(NamedTuple):
+    """A tree taken apart: its wire form, its arrays (C-contiguous) and its device tensors, in the body's order."""
+
+    body: Body
+    arrays: list[AnyArray]
+    tensors: list[Tensor]
+
+
+class _TakenOut:
+    """The arrays or the tensors of one tree, laid out one after another."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.metas: list[ArrayMeta] = []
+        self._end = 0
+
+    def add(self, item: Any, dtype: str) -> bytes:
+        """What stands in the tree instead of ``item``."""
+        self.items.append(item)
+        self.metas.append(ArrayMeta(dtype, tuple(item.shape), self._end))
+        self._end += aligned(item.nbytes)
+        return len(self.items).to_bytes(4, "big")
+
+
+def pack(data: Data) -> Packed:
+    """Split a tree into its wire form and its tensors.
 
     Raises :class:`OmniError` ``unsupported_type`` for a leaf that no border may carry.
     """
-    arrays: list[AnyArray] = []
-    metas: list[ArrayMeta] = []
-    end = 0
+    arrays, tensors = _TakenOut(), _TakenOut()
 
     def take_out(value: Any) -> Any:
-        nonlocal end
-        if not isinstance(value, np.ndarray):
-            return _scalar(value)
-        array = np.asarray(value, order="C")
-        metas.append(ArrayMeta(_dtype_name(array), tuple(array.shape), end))
-        arrays.append(array)
-        end += aligned(array.nbytes)
-        return msgspec.msgpack.Ext(_EXT_REFERENCE, len(arrays).to_bytes(4, "big"))
+        if isinstance(value, np.ndarray):
+            array = np.asarray(value, order="C")
+            return msgspec.msgpack.Ext(_EXT_REFERENCE, arrays.add(array, _dtype_name(array)))
+        if is_tensor(value):
+            return msgspec.msgpack.Ext(_EXT_TENSOR, tensors.add(value, dtype_name(value)))
+        return _scalar(value)
 
     with _writing():
         tree = msgspec.msgpack.Encoder(enc_hook=take_out).encode(data)
-    return Body(tree, tuple(metas)), arrays
+    body = Body(tree, tuple(arrays.metas), tensors=tuple(tensors.metas))
+    return Packed(body, arrays.items, tensors.items)
 
 
-def packed_size(arrays: Sequence[AnyArray]) -> int:
-    """Bytes that the tensors of one body take when laid out one after another, each aligned."""
+def inline_size(tree: Any) -> float:
+    """Bytes of the arrays of a tree as they ride behind a message; infinite with a device tensor, which never does."""
+    if isinstance(tree, np.ndarray):
+        return aligned(tree.nbytes)
+    if isinstance(tree, dict):
+        return sum(map(inline_size, tree.values()))
+    if isinstance(tree, list | tuple):
+        return sum(inline_size(value) for value in tree if type(value) not in _PLAIN)
+    return math.inf if is_tensor(tree) else 0
+
+
+def packed_size(arrays: Sequence[AnyArray | Tensor]) -> int:
+    """Bytes that the arrays or tensors of one body take when laid out one after another, each aligned."""
     return sum(aligned(array.nbytes) for array in arrays)
 
 
-def unpack(body: Body, buffers: Sequence[AnyArray]) -> Data:
-    """Rebuild the tree. ``buffers``: uint8 ``[nbytes]`` per tensor; the tensors are views of them.
+def unpack(body: Body, buffers: Sequence[AnyArray], block: Tensor | None = None) -> Data:
+    """Rebuild the tree. ``buffers``: uint8 ``[nbytes]`` per array; ``block``: a uint8 tensor with all device tensors,
+    which lie at ``ArrayMeta.offset``. Arrays and tensors are views of them.
 
     Raises :class:`OmniError` ``protocol_error`` for a body that :func:`pack` did not write.
     """
-    arrays: list[AnyArray] = []
+    taken_out: dict[int, list[Any]] = {}
 
     def put_back(code: int, data: memoryview) -> Any:
-        if code != _EXT_REFERENCE:
+        items = taken_out.get(code)
+        if items is None:
             raise OmniError("protocol_error", f"unknown extension type {code} in a body")
         number = int.from_bytes(data, "big")
-        if not 1 <= number <= len(arrays):
-            raise OmniError("protocol_error", f"a body of {len(arrays)} tensors names number {number}")
-        return arrays[number - 1]
+        if not 1 <= number <= len(items):
+            raise OmniError("protocol_error", f"a body of {len(items)} tensors names number {number}")
+        return items[number - 1]
 
     with _reading("body"):
-        arrays += [_restore(meta, buffer) for meta, buffer in zip(body.arrays, buffers, strict=True)]
+        taken_out[_EXT_REFERENCE] = [_restore(meta, buffer) for meta, buffer in zip(body.arrays, buffers, strict=True)]
+        taken_out[_EXT_TENSOR] = [] if block is None else [restore(meta, block) for meta in body.tensors]
         decoded: Data = msgspec.msgpack.Decoder(ext_hook=put_back).decode(body.tree)
     return decoded
 
 
 def split(body: Body, flat: AnyArray) -> list[AnyArray]:
-    """The tensors' bytes inside one block, uint8 ``[nbytes]``, in which they lie at ``ArrayMeta.offset``."""
+    """The arrays' bytes inside one block, uint8 ``[nbytes]``, in which they lie at ``ArrayMeta.offset``."""
     return [flat[meta.offset : meta.offset + _nbytes(meta)] for meta in body.arrays]
 
 

@@ -24,7 +24,10 @@ class RelayRef(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ArrayMeta(msgspec.Struct, frozen=True, array_like=True):
-    """One tensor of a body: numpy dtype string, shape, and its offset in the body's bytes."""
+    """One tensor of a body: its dtype, its shape, and its offset in the body's bytes.
+
+    ``dtype``: numpy's string for an array, torch's name for a device tensor.
+    """
 
     dtype: str
     shape: tuple[int, ...]
@@ -32,11 +35,17 @@ class ArrayMeta(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Body(msgspec.Struct, frozen=True, array_like=True):
-    """A ``Data`` tree on the wire: msgpack with tensors taken out. They follow inline when ``ref`` is None."""
+    """A ``Data`` tree on the wire: msgpack with tensors taken out.
+
+    ``arrays``: those in host memory; they follow inline when ``ref`` is None. ``tensors``: those on a device, at
+    ``tensors_ref`` of the receiver's device buffer.
+    """
 
     tree: bytes
     arrays: tuple[ArrayMeta, ...] = ()
     ref: RelayRef | None = None
+    tensors: tuple[ArrayMeta, ...] = ()
+    tensors_ref: RelayRef | None = None
 
 
 class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -128,19 +137,24 @@ class PeerDown(_Message, frozen=True):
 
 
 class Region(_Message, frozen=True):
-    """``node`` has registered a receive buffer for the addressee's one-sided writes."""
+    """``node`` has registered receive buffers for the addressee's one-sided writes.
+
+    ``device``: the descriptor of the one on its device; empty where device tensors must come as host arrays.
+    """
 
     node: str
     incarnation: int
     descriptor: bytes
+    device: bytes = b""
 
 
 class Free(_Message, frozen=True):
-    """``node`` has read what was written for it at these offsets."""
+    """``node`` has read what was written for it at these offsets of its buffers."""
 
     node: str
     incarnation: int
     offsets: tuple[int, ...]
+    device_offsets: tuple[int, ...] = ()
 
 
 class Loading(_Message, frozen=True):

@@ -1,7 +1,12 @@
 """Requests and the payloads that flow between stages.
 
-``Data`` is a tree of ``None``, booleans, integers, floats, strings, bytes, lists, dictionaries with string keys and
-numpy arrays. Whoever receives a tree must not change it: inside one process it is handed over by reference.
+``Data`` is a tree of ``None``, booleans, integers, floats, strings, bytes, lists, dictionaries with string keys, numpy
+arrays and torch tensors. Whoever receives a tree must not change it: inside one process it is handed over by reference.
+
+Between processes a torch tensor arrives on the receiving process's device, without passing through the host, when both
+have one and the stage is declared to send such (``StageSpec.device_tensors``). Otherwise it arrives as a numpy array,
+``bfloat16`` and ``float8`` as float32; ``torch.as_tensor`` takes either. A tensor is complete when it is sent: who
+sends it has waited for the stream that computes it, and who receives it waits for none.
 """
 
 from __future__ import annotations

@@ -2,15 +2,13 @@
 
 The receiver registers a buffer and tells its descriptor; the sender owns the allocation inside it, writes without
 asking, names the place in a control message, and may use the place again when the receiver says that it has read it.
-Shared memory, CUDA IPC and RDMA writes all fit.
+Shared memory, CUDA IPC and RDMA writes all fit. A relay carries numpy arrays, or torch tensors of a device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Protocol
-
-from numpy.typing import NDArray
 
 from voice_omni.proto.messages import RelayRef
 
@@ -20,8 +18,12 @@ class Inbound(Protocol):
 
     descriptor: bytes
 
-    async def read(self, ref: RelayRef) -> NDArray[Any]:
-        """Copy out what was written: uint8 ``[ref.nbytes]``. The place may be freed after it returns."""
+    async def read(self, ref: RelayRef) -> Any:
+        """Copy out what was written: an array or a tensor, uint8 ``[ref.nbytes]``. The place may be freed after it
+        returns.
+
+        Raises :class:`~voice_omni.proto.errors.OmniError` ``stage_died``: the link was closed, also while reading.
+        """
         ...
 
     def close(self) -> None: ...
@@ -30,8 +32,8 @@ class Inbound(Protocol):
 class Outbound(Protocol):
     """The sender's half."""
 
-    async def write(self, arrays: Sequence[NDArray[Any]]) -> RelayRef:
-        """Write C-contiguous tensors one after another, each aligned; waits in turn for room.
+    async def write(self, arrays: Sequence[Any]) -> RelayRef:
+        """Write C-contiguous arrays, or tensors, one after another, each aligned; waits in turn for room.
 
         Raises :class:`~voice_omni.proto.errors.OmniError`: ``payload_too_large`` (more than the whole buffer),
         ``stage_died`` (the link was closed while waiting).

@@ -6,10 +6,8 @@ the processes ended, and no resource tracker takes part.
 
 from __future__ import annotations
 
-import asyncio
 import mmap
 import os
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from numpy.typing import NDArray
 from voice_omni.proto.codec import aligned, packed_size
 from voice_omni.proto.errors import OmniError
 from voice_omni.proto.messages import RelayRef
-from voice_omni.relay.arena import Arena
+from voice_omni.relay.room import Room
 
 
 class _Descriptor(msgspec.Struct, array_like=True):
@@ -56,7 +54,7 @@ class ShmInbound:
 
 
 class ShmOutbound:
-    """Maps the receiver's file and allocates inside it; waiters are served in order."""
+    """Maps the receiver's file and allocates inside it."""
 
     def __init__(self, descriptor: bytes) -> None:
         where = msgspec.msgpack.decode(descriptor, type=_Descriptor)
@@ -65,21 +63,12 @@ class ShmOutbound:
             self._map = mmap.mmap(fd, where.size)
         finally:
             os.close(fd)
-        self._bytes: NDArray[np.uint8] | None = np.frombuffer(self._map, dtype=np.uint8)
-        self._arena = Arena(where.size)
-        self._waiting: deque[tuple[int, asyncio.Future[int]]] = deque()
+        self._bytes = np.frombuffer(self._map, dtype=np.uint8)
+        self._room = Room(where.size)
 
     async def write(self, arrays: Sequence[NDArray[Any]]) -> RelayRef:
         nbytes = packed_size(arrays)
-        if nbytes > self._arena.size:
-            raise OmniError(
-                "payload_too_large",
-                f"{nbytes} bytes of tensors exceed the relay's buffer of {self._arena.size} bytes;"
-                " raise limits.relay_bytes",
-            )
-        start = await self._allocate(nbytes)
-        if self._bytes is None:
-            raise OmniError("stage_died", "the receiver went away before its data was written", retryable=True)
+        start = await self._room.take(nbytes)
         offset = start
         for array in arrays:
             target = self._bytes[offset : offset + array.nbytes].view(array.dtype)
@@ -87,46 +76,15 @@ class ShmOutbound:
             offset += aligned(array.nbytes)
         return RelayRef(start, nbytes)
 
-    async def _allocate(self, nbytes: int) -> int:
-        offset = self._arena.allocate(nbytes) if not self._waiting else None
-        if offset is not None:
-            return offset
-        granted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._waiting.append((nbytes, granted))
-        try:
-            return await granted
-        except asyncio.CancelledError:
-            # Granted and cancelled in the same turn of the loop: the room would be lost for good.
-            if granted.done() and not granted.cancelled() and granted.exception() is None:
-                self.free(granted.result())
-            else:
-                self._serve()  # a smaller one may have waited behind this one only
-            raise
-
     def free(self, offset: int) -> None:
-        self._arena.free(offset)
-        self._serve()
-
-    def _serve(self) -> None:
-        while self._waiting:
-            nbytes, granted = self._waiting[0]
-            if not granted.done():
-                room = self._arena.allocate(nbytes)
-                if room is None:
-                    return
-                granted.set_result(room)
-            self._waiting.popleft()
+        self._room.free(offset)
 
     @property
     def in_use(self) -> int:
-        return self._arena.in_use
+        return self._room.in_use
 
     def close(self) -> None:
-        if self._bytes is None:
-            return
-        self._bytes = None
-        self._map.close()
-        while self._waiting:
-            _, granted = self._waiting.popleft()
-            if not granted.done():
-                granted.set_exception(OmniError("stage_died", "the receiver went away", retryable=True))
+        if not self._room.closed:
+            self._room.close()
+            self._bytes = self._bytes[:0].copy()  # the map cannot be closed while an array looks into it
+            self._map.close()

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from voice_omni.model_runner.interface import Emit, Interruptible, Outcome, VocoderRunner
-from voice_omni.proto.payload import StagePayload
+from voice_omni.model_runner.interface import (
+    Emit,
+    Interruptible,
+    Outcome,
+    Submission,
+    SubmittingVocoder,
+    VocoderRunner,
+)
+from voice_omni.proto.payload import Data, StagePayload
 from voice_omni.proto.vocabulary import AUDIO
 from voice_omni.scheduling.base import BaseScheduler, Slot
 from voice_omni.scheduling.interface import Outbox
@@ -20,11 +27,34 @@ _MOMENT_S: Final = 1e-6
 
 @dataclass(slots=True)
 class _Stream:
-    """A stream's model state and its place in time: ``began`` is when its first chunk was sent."""
+    """A stream's model state and its place in time: ``began`` is when its first chunk was sent. ``decoding``: a batch
+    with frames of it has been begun and not collected."""
 
     model: Any
     began: float | None = None
     sent_samples: int = 0
+    decoding: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A batch that is being decoded."""
+
+    slots: list[Slot]
+    submission: Submission
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    """What a runner gives that decodes while it is called; a :class:`~.Submission`."""
+
+    outputs: Sequence[Data | Exception]
+
+    def done(self) -> bool:
+        return True
+
+    def collect(self) -> Sequence[Data | Exception]:
+        return self.outputs
 
 
 class Code2WavScheduler(BaseScheduler):
@@ -32,7 +62,13 @@ class Code2WavScheduler(BaseScheduler):
 
     The first chunk is small, so that sound begins at once. Later chunks may be as long as a share of the lead, the
     sound that has been sent but cannot have been heard yet: larger chunks decode more cheaply, and a stream with a
-    lead can wait for them. Streams without a first chunk go before all others, then those with the least lead.
+    lead can wait for them. Streams without a first chunk go before all others, then those with the least lead. As all
+    streams of a batch take as long as its longest, those with longer chunks wait for the next batch where they would
+    leave more than half of it empty.
+
+    With a runner whose device computes by itself, the next batch is begun before the outputs of the one before are
+    collected; but only with streams that cannot wait, so that a first chunk never stands behind two batches for the
+    sake of streams that could.
     """
 
     def __init__(
@@ -44,6 +80,8 @@ class Code2WavScheduler(BaseScheduler):
     ) -> None:
         super().__init__(outbox, clock)
         self._runner = runner
+        self._submitting = runner if isinstance(runner, SubmittingVocoder) else None
+        self._begun: _Begun | None = None
         self._options = options
         self._frame_seconds = runner.frame_samples / runner.sample_rate
 
@@ -86,17 +124,19 @@ class Code2WavScheduler(BaseScheduler):
         What is ready but less than wanted waits for more as long as the lead is longer than one first chunk.
         """
         stream: _Stream = slot.state
-        if slot.blocked or slot.result is not None:
+        if slot.blocked or slot.result is not None or stream.decoding:
             return None
         ended = slot.ended and not slot.chunks
         ready = self._runner.ready(stream.model, ended)
         if ready == 0:
             return (0.0, 0) if ended else None
         wanted = self._wanted(stream)
-        if ready >= wanted or ended or stream.began is None:
+        if stream.began is None:
             return 0.0, min(ready, wanted)
         wait = self._lead(stream) - self._options.first_frames * self._frame_seconds
-        return (wait if wait > _MOMENT_S else 0.0), ready
+        if wait <= _MOMENT_S or (self._begun is None and (ready >= wanted or ended)):
+            wait = 0.0
+        return wait, min(ready, wanted)
 
     def _moments(self) -> list[tuple[Slot, float, int]]:
         """The slots that can go on, with what :meth:`_due` says of each."""
@@ -112,6 +152,8 @@ class Code2WavScheduler(BaseScheduler):
         return moments
 
     def _patience(self) -> float | None:
+        if self._begun is not None:
+            return 0
         return min((wait for _, wait, _ in self._moments()), default=None)
 
     def _work(self) -> None:
@@ -119,11 +161,27 @@ class Code2WavScheduler(BaseScheduler):
         for slot, frames in due:
             if frames == 0:
                 self._finish(slot)
-        streams = [(slot, frames) for slot, frames in due if frames]
-        first = [(slot, frames) for slot, frames in streams if slot.state.began is None]
-        batch = (first or sorted(streams, key=lambda item: self._lead(item[0].state)))[: self._options.max_batch]
-        if batch:
-            self._decode(batch)
+        batch = self._chosen([(slot, frames) for slot, frames in due if frames])
+        before, self._begun = self._begun, self._begin(batch) if batch else None
+        if before is not None:
+            self._collect(before)
+        if self._begun is not None and self._begun.submission.done():
+            begun, self._begun = self._begun, None
+            self._collect(begun)
+
+    def _chosen(self, due: list[tuple[Slot, int]]) -> list[tuple[Slot, int]]:
+        """The streams of the next batch, and how many frames of each."""
+        first = [(slot, frames) for slot, frames in due if slot.state.began is None]
+        ordered = first or sorted(due, key=lambda item: self._lead(item[0].state))
+        batch: list[tuple[Slot, int]] = []
+        longest = frames_in_all = 0
+        for slot, frames in ordered[: self._options.max_batch]:
+            longest, frames_in_all = max(longest, frames), frames_in_all + frames
+            size = longest * (len(batch) + 1)
+            if batch and (size > self._options.max_batch_frames or size > 2 * frames_in_all):
+                break
+            batch.append((slot, frames))
+        return batch
 
     def _finish(self, slot: Slot) -> None:
         try:
@@ -132,21 +190,44 @@ class Code2WavScheduler(BaseScheduler):
             outcome = Outcome(error=error)
         self._apply(slot, outcome)
 
-    def _decode(self, batch: list[tuple[Slot, int]]) -> None:
+    def _begin(self, batch: list[tuple[Slot, int]]) -> _Begun | None:
+        pieces = [(slot.state.model, frames) for slot, frames in batch]
+        slots = [slot for slot, _ in batch]
         try:
-            with self._computing(slot.request_id for slot, _ in batch):
-                outputs = self._runner.decode([(slot.state.model, frames) for slot, frames in batch])
-            decoded = list(zip(batch, outputs, strict=True))
+            with self._computing(slot.request_id for slot in slots):
+                if self._submitting is not None:
+                    submission = self._submitting.submit(pieces)
+                else:
+                    submission = _Decoded(self._runner.decode(pieces))
         except Exception as error:  # noqa: BLE001 - the failure belongs to these streams only
-            for slot, _ in batch:
+            for slot in slots:
                 self._fail(slot, error)
+            return None
+        for slot in slots:
+            slot.state.decoding = True
+        return _Begun(slots, submission)
+
+    def _collect(self, begun: _Begun) -> None:
+        # Some may have been aborted since.
+        wanted = [self._slots.get(slot.request_id) is slot for slot in begun.slots]
+        try:
+            decoded = list(zip(begun.slots, wanted, begun.submission.collect(), strict=True))
+        except Exception as error:  # noqa: BLE001 - the failure belongs to these streams only
+            for slot, still_wanted in zip(begun.slots, wanted, strict=True):
+                if still_wanted:
+                    self._fail(slot, error)
             return
-        for (slot, _), output in decoded:
-            if isinstance(output, Exception):
-                self._fail(slot, output)
-                continue
-            stream: _Stream = slot.state
-            if stream.began is None:
-                stream.began = self._clock()
-            stream.sent_samples += len(output[AUDIO])
-            self._apply(slot, Outcome(emits=[Emit(output)]))
+        for slot, still_wanted, output in decoded:
+            if still_wanted:
+                self._deliver(slot, output)
+
+    def _deliver(self, slot: Slot, output: Data | Exception) -> None:
+        if isinstance(output, Exception):
+            self._fail(slot, output)
+            return
+        stream: _Stream = slot.state
+        stream.decoding = False
+        if stream.began is None:
+            stream.began = self._clock()
+        stream.sent_samples += len(output[AUDIO])
+        self._apply(slot, Outcome(emits=[Emit(output)]))

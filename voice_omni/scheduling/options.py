@@ -29,6 +29,9 @@ class Code2WavOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     max_frames: Annotated[int, Meta(ge=1, description="frames of a chunk at most")] = 128
     growth: Annotated[float, Meta(gt=0, le=1, description="share of the lead that the next chunk may be long")] = 0.5
     max_batch: Annotated[int, Meta(ge=1, description="streams decoded together at most")] = 8
+    max_batch_frames: Annotated[
+        int, Meta(ge=1, description="frames of a batch at most, all its streams counted as long as the longest")
+    ] = 1024
 
 
 SchedulerOptions = SimpleOptions | OmniOptions | Code2WavOptions

@@ -162,6 +162,8 @@ class LiveKit:
             same(error.code, "conversation_already_has_active_response")
         else:
             raise AssertionError("two responses at the same time")
+        # Before its first sound an answer leaves the conversation by itself, and nothing would be left to delete.
+        await self.seen.holds(lambda: seconds_of(self.seen[since:]) > 0)
         self.session.interrupt()
         async for message in generation.message_stream:
             await collect(message)

@@ -18,6 +18,7 @@ from pipecat.frames.frames import (
     InterruptionFrame,
     LLMFullResponseEndFrame,
     LLMMessagesAppendFrame,
+    LLMRunFrame,
     LLMSetToolsFrame,
     LLMUpdateSettingsFrame,
     TranscriptionFrame,
@@ -75,7 +76,8 @@ class Pipecat:
         async def created(_service: object, _item_id: str, item: object) -> None:
             self.items.append(item)
 
-        aggregators = LLMContextAggregatorPair(LLMContext())
+        greeting: Any = {"role": "user", "content": self.scenario["greeting"]["prompt"]}
+        aggregators = LLMContextAggregatorPair(LLMContext([greeting]))
         pipeline = Pipeline([aggregators.user(), self.llm, aggregators.assistant()])
         self.worker = PipelineWorker(pipeline, observers=[self.watcher], cancel_on_idle_timeout=False)
         started = asyncio.Event()
@@ -89,6 +91,13 @@ class Pipecat:
         self.running = asyncio.create_task(runner.run())
         await started.wait()
         await self.listens()
+        await self.greeted()
+
+    async def greeted(self) -> None:
+        """As its examples begin. A service whose first context comes while an answer is under way, which is when a
+        person speaks first and the answer is slow, never sends what is typed later."""
+        await self.worker.queue_frame(LLMRunFrame())
+        await self.answered(self.scenario["greeting"]["answer"], 0)
 
     async def listens(self) -> None:
         """The service still listens to the server, which it stops doing after any error that it does not expect."""

@@ -1,8 +1,11 @@
-"""SGLang on a CPU, in an environment of its own: its pins are not this project's.
+"""SGLang on a CPU, in environments of its own: its pins are not this project's.
 
-It is made once for each set of pins and kept in the user's cache. ``sglang`` is installed without its dependencies,
-most of which are CUDA libraries; ``requirements.txt`` has what its scheduler imports. ``stand_ins`` has what cannot
-be installed without CUDA, or is imported and never used: empty modules.
+``pins`` has two releases: the one that the ``sglang`` extra installs, and the newest that the adapter is known to run
+on. Each is a thin environment over a common one. It has ``sglang``, without its dependencies, most of which are CUDA
+libraries, and what it pins itself; ``common.txt`` has the rest of what its scheduler imports. ``stand_ins`` has what
+cannot be installed without CUDA, or is imported and never used: empty modules.
+
+An environment is made once for each set of pins and kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +24,9 @@ from filelock import FileLock
 
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parents[2]
-PINS: Final = HERE / "requirements.txt"
+COMMON: Final = HERE / "pins" / "common.txt"
+PINNED: Final = HERE / "pins" / "pinned.txt"
+NEWEST: Final = HERE / "pins" / "newest.txt"
 TORCH: Final = "torch==2.13.0"
 """By pip, as everywhere in this project: a resolver that looks for itself takes a build with CUDA."""
 
@@ -28,36 +35,66 @@ class UnreachableError(Exception):
     """The package index cannot be reached."""
 
 
-def prepare() -> Path:
-    """An interpreter with the pins in this folder. Raises :class:`UnreachableError`."""
-    pins = PINS.read_bytes() + TORCH.encode() + sys.version.encode()
+def prepare(release: Path = PINNED) -> Path:
+    """An interpreter with the pins of ``release``. Raises :class:`UnreachableError`."""
+    base = COMMON.read_bytes() + TORCH.encode() + sys.version.encode()
+    common = _kept(base, _install_common)
+    layer = _kept(base + release.read_bytes(), lambda folder: _install_release(folder, common, release))
+    return _python(layer)
+
+
+def variables() -> dict[str, str]:
+    """What an interpreter of :func:`prepare` needs in its environment to import SGLang and this project."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, HERE / "stand_ins")))}
+
+
+def _kept(contents: bytes, install: Callable[[Path], None]) -> Path:
+    """The folder for these contents, made by ``install`` if need be. Other processes wait meanwhile."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "voice-omni" / "sglang"
-    folder = cache / hashlib.sha256(pins).hexdigest()[:16]
-    python = folder / "bin" / "python"
     cache.mkdir(parents=True, exist_ok=True)
+    folder = cache / hashlib.sha256(contents).hexdigest()[:16]
     with FileLock(f"{folder}.lock"):
         complete = folder / "complete"
         if not complete.exists():
             shutil.rmtree(folder, ignore_errors=True)
-            _install(folder, python)
+            install(folder)
             complete.touch()
-    return python
+    return folder
 
 
-def _install(folder: Path, python: Path) -> None:
+def _install_common(folder: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    _run(folder, "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "--no-deps", "uv", TORCH)
+    _add(folder, folder, COMMON)
+
+
+def _install_release(folder: Path, common: Path, release: Path) -> None:
+    """Its own packages are found first, and then those of ``common``."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    (_packages(folder) / "common.pth").write_text(f"{_packages(common)}\n")
+    _add(common, folder, release)
+
+
+def _add(common: Path, folder: Path, pins: Path) -> None:
+    into = ("--python", _python(folder))
+    _run(common, "uv", "pip", "install", "--quiet", "--no-cache", "--no-deps", *into, "-r", pins)
+
+
+def _run(folder: Path, module: str, *arguments: str | Path) -> None:
+    python = _python(folder)
     try:
-        subprocess.run([*pip, "install", "--no-cache-dir", "--no-deps", "uv", TORCH], check=True)
-        uv = [python, "-m", "uv", "pip", "install", "--quiet", "--no-cache", "--python", python]
-        subprocess.run([*uv, "--no-deps", "-r", PINS], check=True)
+        subprocess.run([python, "-m", module, *arguments], check=True)
     except subprocess.CalledProcessError as error:
-        found = subprocess.run([*pip, "index", "versions", "sglang"], capture_output=True, check=False)
+        index = [python, "-m", "pip", "--disable-pip-version-check", "index", "versions", "sglang"]
+        found = subprocess.run(index, capture_output=True, check=False)
         if found.returncode:
             raise UnreachableError(found.stderr.decode(errors="replace")) from error
         raise
 
 
-def variables() -> dict[str, str]:
-    """What the interpreter of :func:`prepare` needs in its environment to import SGLang and this project."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, HERE / "stand_ins")))}
+def _python(folder: Path) -> Path:
+    return folder / "bin" / "python"
+
+
+def _packages(folder: Path) -> Path:
+    return Path(sysconfig.get_path("purelib", "venv", {"base": str(folder)}))

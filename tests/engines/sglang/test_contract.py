@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import torch
 from safetensors.torch import save_file
 from transformers import Qwen3OmniMoeThinkerForConditionalGeneration
 
-from tests.engines.sglang.environment import ROOT, UnreachableError, prepare, variables
+from tests.engines.sglang import thinker_cases
+from tests.engines.sglang.environment import NEWEST, PINNED, ROOT, UnreachableError, prepare, variables
 from tests.engines.sglang.talking import write_talker
 from tests.support import tiny_qwen3_omni
 from voice_omni.models.starter.think_weights import open_gguf, read_checkpoint
@@ -22,8 +24,17 @@ from voice_omni.weights import fetch
 CONTRACT = Path("tests/engines/sglang/contract")
 
 
-@pytest.fixture
-def smollm2(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """So small matrices are slower on two."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The starter's language model as Hugging Face would have it."""
     checkpoint = read_checkpoint(open_gguf(fetch(SMOLLM2_135M) / SMOLLM2_135M.files[0]))
     shape = checkpoint.shape
@@ -42,22 +53,22 @@ def smollm2(tmp_path: Path) -> Path:
         "rms_norm_eps": shape.norm_epsilon,
         "tie_word_embeddings": "lm_head.weight" not in checkpoint.tensors,
     }
-    folder = tmp_path / "smollm2"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("smollm2")
     (folder / "config.json").write_text(json.dumps(config))
     tensors = {name: torch.tensor(values) for name, values in checkpoint.tensors.items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     return folder
 
 
-@pytest.fixture
-def qwen3_omni(tmp_path: Path) -> Path:
-    """A tiny one, with what its thinker says to the contract's prompt."""
-    folder = tiny_qwen3_omni.build(tmp_path / "qwen3-omni")
+@pytest.fixture(scope="module")
+def qwen3_omni(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny one, with what its thinker says to the contract's prompts."""
+    folder = tiny_qwen3_omni.build(tmp_path_factory.mktemp("tiny") / "qwen3-omni")
     thinker = Qwen3OmniMoeThinkerForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
     prompt = torch.arange(10, 40)[None]
     said = thinker.generate(prompt, max_new_tokens=8, min_new_tokens=8, do_sample=False, eos_token_id=None)
     (folder / "greedy.json").write_text(json.dumps(said[0, prompt.shape[1] :].tolist()))
+    thinker_cases.write(folder)
     return folder
 
 
@@ -66,9 +77,10 @@ def talker(qwen3_omni: Path, tmp_path: Path) -> Path:
     return write_talker(qwen3_omni, tmp_path / "talker")
 
 
-def test_sglang_keeps_its_side(smollm2: Path, qwen3_omni: Path, talker: Path) -> None:
+@pytest.mark.parametrize("release", [PINNED, NEWEST], ids=lambda pins: pins.stem)
+def test_sglang_keeps_its_side(release: Path, smollm2: Path, qwen3_omni: Path, talker: Path) -> None:
     try:
-        python = prepare()
+        python = prepare(release)
     except UnreachableError as error:
         pytest.skip(f"the package index, which has SGLang, cannot be reached: {error}")
     command = [
@@ -95,7 +107,7 @@ def test_sglang_keeps_its_side(smollm2: Path, qwen3_omni: Path, talker: Path) ->
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=600,
+        timeout=1200,
         check=False,
     )
     sys.stdout.write(run.stdout)

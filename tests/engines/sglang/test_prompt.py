@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from voice_omni.engines.interface import Piece
 from voice_omni.engines.sglang.prompt import Limits, Prompt
+from voice_omni.proto.errors import OmniError
 
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -40,9 +42,50 @@ def test_a_prompt_of_tokens_leaves_counting_to_the_model() -> None:
     assert prompt(Piece([1, 2])).positions(said=1) is None
 
 
-def test_digests_tell_apart_rows_and_where_they_stand() -> None:
-    same = prompt(Piece([7] * 3, ROWS)).given[0].digest
-    assert prompt(Piece([8] * 3, ROWS.copy())).given[0].digest == same
+def test_rows_are_known_by_their_content_and_place_whichever_pieces_they_come_in() -> None:
+    whole = prompt(Piece([7] * 3, ROWS)).given[0].ids
+    assert len(set(whole)) == 3
+    assert min(whole) > 100
+    apart = prompt(Piece([8], ROWS[:1].copy()), Piece([8, 8], ROWS[1:])).given
+    assert np.concatenate([given.ids for given in apart]).tolist() == whole.tolist()
     moved = np.tile(np.arange(3, 6, dtype=np.float32), (3, 1))
-    others = [Piece([7] * 3, ROWS + 1), Piece([7] * 3, ROWS, positions=moved)]
-    assert same not in [prompt(other).given[0].digest for other in others]
+    deep = np.zeros((2, 3, 4), np.float32)
+    others = [Piece([7] * 3, ROWS + 1), Piece([7] * 3, ROWS, positions=moved), Piece([7] * 3, ROWS, None, deep)]
+    for other in others:
+        assert not set(prompt(other).given[0].ids) & set(whole)
+
+
+def test_a_piece_of_no_rows_is_one_of_tokens() -> None:
+    made = prompt(Piece([1, 2], ROWS[:0], np.empty(0, np.int64)))
+    assert made.tokens == [1, 2]
+    assert not made.given
+
+
+def test_what_is_taken_back_leaves_no_trace() -> None:
+    made = prompt(Piece([1, 2]), Piece([7, 7], ROWS[:2]), Piece([3], positions=np.full((3, 1), 9, np.float32)))
+    made.cut(2)
+    made.extend(Piece([7, 4], ROWS[:1], np.array([0])))
+    same = prompt(Piece([1, 2]), Piece([7, 4], ROWS[:1], np.array([0])))
+    assert made.tokens == same.tokens
+    assert [given.spans for given in made.given] == [given.spans for given in same.given]
+    positions = made.positions(1), same.positions(1)
+    assert positions[0] is not None
+    assert positions[1] is not None
+    assert positions[0].tolist() == positions[1].tolist()
+
+
+@pytest.mark.parametrize("length", [1, 3, 5])
+def test_only_borders_between_pieces_can_be_cut_at(length: int) -> None:
+    made = prompt(Piece([1, 2]), Piece([7, 7], ROWS[:2]))
+    with pytest.raises(OmniError, match="border"):
+        made.cut(length)
+    made.cut(4)
+    made.cut(0)
+    assert not made
+
+
+def test_spans_of_rows_from_a_border_on() -> None:
+    made = prompt(Piece([1, 7], ROWS[:1], np.array([1])), Piece([7, 2, 7], ROWS[:2], np.array([0, 2])))
+    assert made.spans(0) == ((1, 1), (2, 2), (4, 4))
+    assert made.spans(2) == ((2, 2), (4, 4))
+    assert made.spans(5) == ()

@@ -182,6 +182,110 @@ def test_what_the_scheduler_could_not_take_is_refused(played: Played, wrong: Any
     assert played.rows.stats()["rows"] == 2
 
 
+# -- hidden rows and taking back ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def seeing() -> Played:
+    """With an open row whose model reports hidden rows."""
+    played = Played()
+    played.rows = Rows(played.sent.append, Limits(vocabulary=100, width=4, hidden=True))
+    played.rows.add(row([1], open=True))
+    played.reply(end="length")
+    return played
+
+
+def pictured(*tokens: int) -> Piece:
+    """Its second token and those behind stand for rows."""
+    return Piece(tokens, np.ones((len(tokens) - 1, 4), np.float32), np.arange(1, len(tokens)))
+
+
+def inner(*values: float) -> Any:
+    return np.array([[value] * 4 for value in values], np.float32)
+
+
+def shown(played: Played, *values: float) -> list[float]:
+    """The rows that are reported when the running request brings these."""
+    played.rows.receive(Reply(played.asked.rid, [], hidden=inner(*values)))
+    return reported(played)
+
+
+def reported(played: Played) -> list[float]:
+    return [float(row[0]) for output in played.rows.take() if output.hidden is not None for row in output.hidden]
+
+
+def test_hidden_rows_are_wanted_where_rows_were_given_and_of_each_place_once(seeing: Played) -> None:
+    seeing.rows.feed("r", Feed([pictured(7, 7, 7)]))
+    assert seeing.asked.hidden == ((2, 3),)
+    assert shown(seeing, 0.5, 0.6) == pytest.approx([0.5, 0.6])
+    seeing.reply(end="length")
+    seeing.rows.feed("r", Feed([Piece([2]), pictured(7, 7)], closed=True))
+    assert seeing.asked.hidden == ((6, 6),)
+    assert shown(seeing, 0.7) == pytest.approx([0.7])
+    seeing.rows.pause("r")
+    seeing.reply(end="aborted")
+    seeing.rows.resume("r")
+    assert seeing.asked.hidden == ()
+
+
+def test_rows_whose_request_ended_before_they_came_are_wanted_again(seeing: Played) -> None:
+    seeing.rows.feed("r", Feed([pictured(7, 7)], closed=True))
+    seeing.rows.pause("r")
+    seeing.reply(end="aborted")
+    seeing.rows.resume("r")
+    assert seeing.asked.hidden == ((2, 2),)
+
+
+def test_without_a_layer_to_report_none_are_wanted(seeing: Played) -> None:
+    seeing.rows = Rows(seeing.sent.append, Limits(vocabulary=100, width=4))
+    seeing.rows.add(row([1], open=True))
+    seeing.reply(end="length")
+    seeing.rows.feed("r", Feed([pictured(7, 7)]))
+    assert seeing.asked.hidden == ()
+
+
+def test_what_is_taken_back_is_as_if_it_had_never_been_fed(seeing: Played) -> None:
+    seeing.rows.feed("r", Feed([pictured(7, 7), pictured(8, 8)]))
+    assert seeing.asked.hidden == ((2, 2), (4, 4))
+    seeing.rows.feed("r", Feed([pictured(9, 9, 9)], kept=3))
+    assert not seeing.aborted, "a prefill that is under way goes on"
+    assert shown(seeing, 0.5, 0.6) == pytest.approx([0.5])
+    seeing.reply(end="length")
+    assert seeing.asked.prompt == (1, 7, 7, 9, 9, 9)
+    assert seeing.asked.hidden == ((4, 5),)
+
+
+def test_rows_that_nobody_has_taken_yet_are_taken_back_too(seeing: Played) -> None:
+    seeing.rows.feed("r", Feed([pictured(7, 7), pictured(8, 8)]))
+    seeing.rows.receive(Reply(seeing.asked.rid, [], hidden=inner(0.5, 0.6)))
+    seeing.rows.receive(Reply(seeing.asked.rid, [], "length"))
+    seeing.rows.feed("r", Feed(kept=3))
+    assert reported(seeing) == pytest.approx([0.5])
+    assert seeing.rows.stats()["requests"] == 0, "all that is left has been computed"
+    seeing.rows.feed("r", Feed([pictured(8, 8)]))
+    assert seeing.asked.hidden == ((4, 4),)
+
+
+def test_a_prompt_taken_back_and_fed_to_the_same_length_is_asked_for_again(seeing: Played) -> None:
+    seeing.rows.feed("r", Feed([Piece([7, 8])]))
+    seeing.reply(end="length")
+    seeing.rows.feed("r", Feed([Piece([9, 9])], kept=1))
+    assert seeing.asked.prompt == (1, 9, 9)
+
+
+@pytest.mark.parametrize("kept", [2, 4, -1])
+def test_only_borders_between_pieces_can_be_gone_back_to(seeing: Played, kept: int) -> None:
+    seeing.rows.feed("r", Feed([Piece([7, 8])]))
+    with pytest.raises(OmniError, match="border"):
+        seeing.rows.feed("r", Feed(kept=kept))
+
+
+def test_a_closed_prompt_is_not_taken_back(seeing: Played) -> None:
+    seeing.rows.feed("r", Feed(closed=True))
+    with pytest.raises(OmniError, match="closed"):
+        seeing.rows.feed("r", Feed(kept=1))
+
+
 CALLS = st.sampled_from(["feed", "close", "pause", "resume", "remove", "token", "end", "abort"])
 
 

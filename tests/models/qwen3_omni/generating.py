@@ -3,17 +3,16 @@ time."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
 from tests.models.qwen3_omni.oracle import Answer, Case, Oracle, Prompts
+from tests.models.qwen3_omni.segments import Segments
 from tests.support.scheduling import Simulation, nothing_held
 from voice_omni.engines.interface import Piece
 from voice_omni.engines.torch_engine import TorchEngine
@@ -27,7 +26,7 @@ from voice_omni.models.qwen3_omni.talker_prompt import TalkerPrompt
 from voice_omni.models.qwen3_omni.talker_runner import TalkerRunner
 from voice_omni.models.qwen3_omni.thinker import Thinker
 from voice_omni.models.qwen3_omni.thinker_runner import ThinkerRunner
-from voice_omni.models.qwen3_omni.wire import CODES, ENDED, PROMPT, ROWS, TOKENS, USER
+from voice_omni.models.qwen3_omni.wire import CODES, PROMPT, TOKENS, USER
 from voice_omni.proto.payload import Data, OmniRequest, StagePayload
 from voice_omni.scheduling.interface import (
     AbortedOut,
@@ -95,22 +94,6 @@ class World:
         return self._asked[name]
 
 
-def cut(piece: Piece, places: Iterable[int]) -> list[Piece]:
-    """A piece in several, cut before these positions."""
-    bounds = [0, *sorted(places), len(piece)]
-    pieces = []
-    for start, stop in pairwise(bounds):
-        part = Piece(piece.tokens[start:stop])
-        if piece.positions is not None:
-            part = Piece(part.tokens, positions=piece.positions[:, start:stop])
-        if piece.rows is not None and piece.at is not None:
-            inside = (piece.at >= start) & (piece.at < stop)
-            deepstack = None if piece.deepstack is None else piece.deepstack[:, inside]
-            part = Piece(part.tokens, piece.rows[inside], piece.at[inside] - start, deepstack, part.positions)
-        pieces.append(part)
-    return pieces
-
-
 @dataclass
 class Reply:
     """What came of one request."""
@@ -149,8 +132,7 @@ class Stages:
         self._talker = _simulation(TalkerRunner(here.speech, talk, prompt), self.talker_model, talk, max_rows)
         self.replies: dict[str, Reply] = {}
         self.between: dict[str, list[Incoming]] = {}
-        self._pieces: dict[str, int] = {}
-        self._places: defaultdict[str, float] = defaultdict(float)
+        self._segments: dict[str, Segments] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> Stages:
@@ -167,34 +149,18 @@ class Stages:
         request = OmniRequest(request_id=name, route="test", params=params, session_id=session)
         self.replies[name] = Reply()
         self.between[name] = []
-        self._pieces[name] = 0
+        self._segments[name] = Segments()
         self._thinker.feed(New(StagePayload(request), 10_000))
         self._talker.feed(New(StagePayload(request), credits))
 
     def prompt(self, name: str, *pieces: Piece) -> None:
         """Pieces of which each is a segment: what it holds of media comes right behind it."""
         for piece in pieces:
-            number = self._pieces[name]
-            self._pieces[name] += 1
-            if piece.positions is None:
-                positions = self._places[name] + np.arange(len(piece), dtype=np.float32)
-                piece = replace(piece, positions=np.broadcast_to(positions, (3, len(piece))))
-            assert piece.positions is not None
-            self._places[name] = float(piece.positions.max()) + 1
-            segment: Data = {"tokens": list(piece.tokens), "positions": piece.positions}
-            rows: Data = {"medium": number}
-            if piece.rows is not None and piece.at is not None and len(piece.at):
-                segment["medium"] = number
-                kind = "heard" if piece.deepstack is None else "seen"
-                segment[kind], rows[kind] = piece.at, piece.rows
-                if piece.deepstack is not None:
-                    rows["deepstack"] = piece.deepstack
-            self._thinker.feed(ChunkIn(name, "preprocess", {PROMPT: [segment]}))
-            if "medium" in segment:
-                self._thinker.feed(ChunkIn(name, "encoder", {ROWS: rows}))
+            for chunk in self._segments[name].of(piece):
+                self._thinker.feed(ChunkIn(name, "preprocess" if PROMPT in chunk else "encoder", chunk))
 
     def close(self, name: str) -> None:
-        self._thinker.feed(ChunkIn(name, "preprocess", {PROMPT: [], ENDED: True}), EndIn(name))
+        self._thinker.feed(ChunkIn(name, "preprocess", Segments.end()), EndIn(name))
 
     def ask(self, name: str, *pieces: Piece, **how: Any) -> None:
         """A whole request at once."""

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.models.qwen3_omni.test_code2wav import codes, decoded
-from voice_omni.model_runner.interface import Chunk
+from voice_omni.model_runner.interface import Chunk, Interruptible, SubmittingVocoder
 from voice_omni.models.qwen3_omni.checkpoint import Checkpoint
 from voice_omni.models.qwen3_omni.code2wav import StreamDecoder
 from voice_omni.models.qwen3_omni.code2wav_stage import Code2WavRunner, Stream
@@ -84,3 +84,32 @@ def test_a_closed_stream_frees_its_place(runner: Code2WavRunner) -> None:
             opened(runner)
         for state in states:
             runner.close(state)
+
+
+def test_frames_are_taken_when_their_batch_is_begun_and_sound_when_it_is_collected(
+    runner: Code2WavRunner, decoder: StreamDecoder
+) -> None:
+    """A stream may be in two batches at once, and the sound of one that has ended is still its own."""
+    assert isinstance(runner, SubmittingVocoder)
+    state, frames = opened(runner), codes(5)
+    runner.push(state, chunk(frames, [0, "Hello "], [3, "you"]))
+    begun = [runner.submit([(state, 2)]), runner.submit([(state, 3)])]
+    assert runner.ready(state, True) == 0
+    runner.close(state)
+    outputs = [output for submission in begun for output in submission.collect()]
+    samples = [output[AUDIO] for output in outputs if isinstance(output, dict)]
+    marks = [output[MARKS] for output in outputs if isinstance(output, dict)]
+    np.testing.assert_allclose(np.concatenate(samples), decoded(decoder, frames, [5]), atol=1e-6)
+    assert marks == [[[0, "Hello "]], [[1920, "you"]]]
+
+
+def test_a_batch_can_be_interrupted(runner: Code2WavRunner) -> None:
+    """What interrupts nothing changes nothing: a batch that begins later is computed."""
+    assert isinstance(runner, Interruptible)
+    runner.interrupt()
+    state = opened(runner)
+    runner.push(state, chunk(codes(1)))
+    [output] = runner.decode([(state, 1)])
+    assert isinstance(output, dict)
+    assert len(output[AUDIO]) == 1920 - 555
+    runner.close(state)

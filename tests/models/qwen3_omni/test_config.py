@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.models.qwen3_omni.released import CONFIG
+from tests.support.released_qwen3_omni import CONFIG
 from voice_omni.models.qwen3_omni.config import Rope, load_config, parse_config
 from voice_omni.proto.errors import OmniError
 

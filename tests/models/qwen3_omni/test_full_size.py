@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.models.qwen3_omni.released import CONFIG
+from tests.support.released_qwen3_omni import CONFIG
 from voice_omni.models.qwen3_omni.audio_tower import AudioTower
-from voice_omni.models.qwen3_omni.code2wav import Code2Wav
 from voice_omni.models.qwen3_omni.code2wav_layers import Rows, Tables
+from voice_omni.models.qwen3_omni.code2wav_network import Code2Wav
 from voice_omni.models.qwen3_omni.config import parse_config
 from voice_omni.models.qwen3_omni.vision_tower import VisionTower
 
@@ -17,17 +17,18 @@ OTHER = {"device": "meta", "dtype": torch.bfloat16}
 """An operation that mixes devices fails."""
 
 
-@pytest.mark.parametrize(("frames", "samples"), [([3], 3 * 1920 - 555), ([2, 5], 5 * 1920)])
-def test_code2wav(frames: list[int], samples: int) -> None:
+@pytest.mark.parametrize(("first", "samples"), [(True, 5 * 1920 - 555), (False, 5 * 1920)])
+def test_code2wav(first: bool, samples: int) -> None:
     assert RELEASED.code2wav is not None
     with torch.device("meta"):
         model = Code2Wav(RELEASED.code2wav).to(torch.bfloat16)
+        model.prepare()
+        slots, before, lengths = (torch.zeros(2, dtype=torch.long) for _ in range(3))
+        codes = torch.zeros(2, 16, 5, dtype=torch.long)
     tables = Tables(model, 4, "meta", torch.bfloat16)
     assert sum(table[0].nbytes for table in tables.histories) < 2.7e6, "a stream's memory"
-    tables.frames[1] = 7  # the second stream has begun, the first has not
-    rows = Rows(tables, list(range(len(frames))), frames, "meta")
-    sound = model(torch.zeros(len(frames), 16, max(frames), dtype=torch.long, device="meta"), rows)
-    assert (sound.shape, sound.dtype) == ((len(frames), samples), torch.bfloat16)
+    sound = model(codes, Rows(tables, slots, before, first, lengths))
+    assert (sound.shape, sound.dtype) == ((2, samples), torch.bfloat16)
 
 
 def test_audio_tower() -> None:

@@ -87,6 +87,19 @@ def test_the_last_of_as_many_codes_as_are_allowed_gets_no_frame(world: World) ->
     assert ours.spoken == {"frames": 7, "finish_reason": "length"}
 
 
+def test_where_the_end_is_ignored_an_answer_has_the_length_that_is_allowed(world: World) -> None:
+    case, free = world.case("text"), world.theirs("text")
+    piece, ignoring = world.oracle.piece(case), {"ignore_eos": True}
+    with ending(free.thinker_last[:7], world.thinker.head.weight, token=world.config.im_end_token_id):
+        ours = answer(world, piece, stages={"thinking": ignoring})
+    assert ours.tokens[:7] == [*free.tokens[:6], world.config.im_end_token_id]
+    assert len(ours.tokens) == LIMITS["thinker_max_new_tokens"]
+    with ending(free.talker_last[:4], world.talker.head.weight, token=world.speech.codec_eos_token_id):
+        ours = answer(world, piece, stages={"talking": ignoring})
+    assert ours.frames[:3] == free.frames[:3]
+    assert ours.spoken == {"frames": LIMITS["talker_max_new_tokens"] - 1, "finish_reason": "length"}
+
+
 def test_more_than_300_frames_are_those_of_the_oracle(world: World) -> None:
     case = world.case("text")
     # The end of speech is no more likely than that of an unlikely code.

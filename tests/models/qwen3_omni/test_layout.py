@@ -12,7 +12,7 @@ from torch import nn
 from transformers import Qwen3OmniMoeConfig, Qwen3OmniMoeForConditionalGeneration
 from transformers.core_model_loading import revert_weight_conversion
 
-from tests.models.qwen3_omni.released import CONFIG, PARAMETERS
+from tests.support.released_qwen3_omni import CONFIG, PARAMETERS
 from voice_omni.models.qwen3_omni.audio_tower import AudioTower
 from voice_omni.models.qwen3_omni.code2wav import Code2Wav
 from voice_omni.models.qwen3_omni.config import parse_config

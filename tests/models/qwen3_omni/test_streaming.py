@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.models.qwen3_omni.compare import TOLERANCE, distance
-from tests.models.qwen3_omni.generating import Reply, Stages, World, answer, cut
+from tests.models.qwen3_omni.generating import Reply, Stages, World, answer
+from tests.models.qwen3_omni.segments import cut
 from voice_omni.engines.interface import Piece
 from voice_omni.scheduling.interface import FailedOut
 

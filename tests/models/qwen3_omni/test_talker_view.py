@@ -5,7 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.models.qwen3_omni.generating import CASES, World, cut
+from tests.models.qwen3_omni.generating import CASES, World
+from tests.models.qwen3_omni.segments import cut
 from voice_omni.engines.interface import Piece
 from voice_omni.models.qwen3_omni.talker_view import TalkerView
 from voice_omni.models.qwen3_omni.wire import UserPart

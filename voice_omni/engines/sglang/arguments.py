@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from typing import Any, Final
 
 from sglang.srt.server_args import ServerArgs
 
@@ -36,7 +37,18 @@ def server_args(options: SglangOptions) -> ServerArgs:
         "grammar_backend": "none",
         "enable_custom_logit_processor": True,
         "stream_interval": 1,
+        "json_model_override_args": json.dumps(_overrides(options)),
         "watchdog_timeout": NEVER_S,
         "log_level": "warning",
     }
     return ServerArgs(**{**values, **options.server_args})
+
+
+def _overrides(options: SglangOptions) -> dict[str, Any]:
+    """What the model's class reads in its configuration beside what the checkpoint says."""
+    overrides: dict[str, Any] = {}
+    if options.architecture is not None:
+        overrides["architectures"] = [options.architecture]
+    if options.hidden_layer is not None:
+        overrides["hidden_layer"] = options.hidden_layer
+    return overrides

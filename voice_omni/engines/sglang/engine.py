@@ -6,9 +6,13 @@ its replies into what rows gained.
 **Prefixes.** KV is kept by content for as long as the pool has place, so ``Row.prefix_len`` says nothing new here.
 A row with a ``session`` shares KV with rows of that session alone; the others share it with each other.
 
+**Hidden rows.** Where the options name a layer and the model keeps its rows, they are reported once the prefill of what
+was fed is through, with their positions' KV from the cache or not.
+
 **Sampling.** ``Sampling.seed`` counts where the options say ``seeded``. The repetition penalty is SGLang's, which looks
-at generated tokens; when the KV pool runs out and SGLang takes a row back to compute it again later, it forgets for
-that row what came before.
+at generated tokens. It spares the last one, which SGLang does not know yet when it launches the next step, unless the
+options' ``server_args`` say ``disable_overlap_schedule``. When the KV pool runs out and SGLang takes a row back to
+compute it again later, it forgets for that row what came before.
 """
 
 from __future__ import annotations
@@ -28,8 +32,7 @@ from voice_omni.engines.sglang.thread import SchedulerThread
 
 class SglangEngine:
     """An asynchronous :class:`~voice_omni.engines.interface.StreamedEngine`: token ids for every model, embedding rows
-    and rotary positions for SGLang's multimodal ones, conditions and frames for those of this project that have a frame
-    head. It reports no ``hidden``.
+    and rotary positions for those of :mod:`.models`, conditions and frames for those of them that have a frame head.
 
     Loads the model when it is made, and raises what SGLang raised if that fails. ``observe`` sees each reply, on the
     scheduler's thread: how much of a prompt came from the cache, among others.

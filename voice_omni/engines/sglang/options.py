@@ -42,9 +42,13 @@ class SglangOptions(SglangSettings, frozen=True, kw_only=True, forbid_unknown_fi
     """One scheduler on one device, and what it computes.
 
     ``model``: a folder with a Hugging Face checkpoint. ``device``: ``cpu``, ``cuda`` or ``cuda:N``. ``dtype``: of
-    weights and KV cache, ``auto`` for the checkpoint's.
+    weights and KV cache, ``auto`` for the checkpoint's. ``architecture``: the class that computes it, one of
+    :mod:`.models` or of SGLang's own (None: what the checkpoint names). ``hidden_layer``: report what goes into this
+    decoder layer as ``RowOutput.hidden``, of an architecture that can.
     """
 
     model: str
     device: str = "cuda"
     dtype: str = "auto"
+    architecture: str | None = None
+    hidden_layer: int | None = None

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sglang.srt.managers.io_struct import AbortReq, BatchTokenIDOutput, unwrap_from_pickle
 
+from voice_omni.engines.sglang.hidden import HiddenRows
 from voice_omni.engines.sglang.rows import End, Reply
 from voice_omni.proto.errors import OmniError
 
@@ -19,6 +20,8 @@ TAKEN_BACK: Final = "taken_back"
 def replies(output: Any) -> list[Reply]:
     """The replies in one message. Raises ``TypeError`` for a kind of message that nothing here asks for."""
     match output:
+        case HiddenRows(rid, rows):
+            return [Reply(rid, [], hidden=rows.float().numpy())]
         case BatchTokenIDOutput():
             frames = (unwrap_from_pickle(output.customized_info) or {}).get(FRAMES) or [()] * len(output.rids)
             return [

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +12,21 @@ from numpy.typing import NDArray
 from voice_omni.engines.interface import Piece, Rows
 from voice_omni.proto.errors import OmniError
 
+NO_TOKEN: Final = 1 << 32
+"""No id of a token is as large."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a model takes: ids below ``vocabulary``; rows of ``width`` (None: no rows, and no rotary positions), with
-    ``layers`` more of them for the first layers. ``framed``: the model has a frame head, which never draws the first
-    codes ``suppressed``; it takes conditions, and a prompt that ends with a row."""
+    ``layers`` more of them for the first layers. ``hidden``: and whether it reports a layer's rows.
+    ``framed``: the model has a frame head, which never draws the first codes ``suppressed``; it takes conditions, and a
+    prompt that ends with a row."""
 
     vocabulary: int
     width: int | None = None
     layers: int = 0
+    hidden: bool = False
     framed: bool = False
     suppressed: frozenset[int] = frozenset()
 
@@ -30,27 +36,38 @@ class Given:
     """Embedding rows of one piece: ``spans`` of the prompt, first and last position, that they stand for in order.
 
     ``rows``: float32 ``[m, width]``, or ``[m, width * (1 + layers)]`` where ``deep``, with what is added behind the
-    first layers. ``digest`` tells apart what differs in rows or rotary positions.
+    first layers. ``ids``: int64 ``[m]``, what the radix cache knows each row by: its content and its rotary position,
+    so that the same rows are found again whichever pieces they come in. None is the id of a token.
     """
 
     spans: tuple[tuple[int, int], ...]
     rows: Rows
     deep: bool
-    digest: int
+    ids: NDArray[np.int64]
 
     @classmethod
     def following(cls, start: int, rows: Rows) -> Given:
         """Rows from the position ``start`` on, where positions count on from those before."""
-        return cls(((start, start + len(rows) - 1),), rows, False, _digest(rows))
+        places = np.arange(start, start + len(rows))
+        return cls(((start, start + len(rows) - 1),), rows, False, _ids(rows, np.stack([places] * 3, axis=1)))
 
     def without_last(self) -> Given | None:
-        """All but the last position; None if that leaves nothing. It is known by the same digest, since what was
-        computed of the others is the same."""
+        """All but the last position; None if that leaves nothing."""
         if len(self.rows) == 1:
             return None
         *spans, (first, last) = self.spans
         shorter = (*spans, (first, last - 1)) if first < last else tuple(spans)
-        return Given(shorter, self.rows[:-1], self.deep, self.digest)
+        return Given(shorter, self.rows[:-1], self.deep, self.ids[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Border:
+    """Behind a piece: so many tokens, rotary positions' pieces and givens were before it, and the next rotary one."""
+
+    tokens: int
+    pieces: int
+    given: int
+    next: int
 
 
 class Prompt:
@@ -65,6 +82,7 @@ class Prompt:
         self._limits = limits
         self._positions: list[NDArray[np.int64]] = []
         self._next = 0
+        self._borders = [_Border(0, 0, 0, 0)]
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -77,12 +95,28 @@ class Prompt:
                 raise _invalid(f"there is no token {token} in a vocabulary of {self._limits.vocabulary}")
         positions = self._rotary(piece)
         if piece.rows is not None:
-            self.given.append(self._rows(piece, piece.rows, positions))
+            self.given += self._rows(piece, piece.rows, positions)
         elif piece.at is not None or piece.deepstack is not None:
             raise _invalid("a piece names rows and has none")
         self.tokens += piece.tokens
         self._positions.append(positions)
         self._next = int(positions[:, -1].max()) + 1
+        self._borders.append(_Border(len(self), len(self._positions), len(self.given), self._next))
+
+    def cut(self, length: int) -> None:
+        """Take back all behind so many positions, the border between two pieces."""
+        if all(border.tokens != length for border in self._borders):
+            raise _invalid(f"position {length} is no border between two pieces")
+        while self._borders[-1].tokens != length:
+            self._borders.pop()
+        border = self._borders[-1]
+        del self.tokens[border.tokens :], self._positions[border.pieces :], self.given[border.given :]
+        self._next = border.next
+
+    def spans(self, start: int) -> tuple[tuple[int, int], ...]:
+        """First and last positions of those from ``start`` on, the border between two pieces, that were given as
+        rows."""
+        return tuple(span for given in self.given for span in given.spans if span[0] >= start)
 
     @property
     def ends_with_row(self) -> bool:
@@ -107,14 +141,16 @@ class Prompt:
             raise _invalid("SGLang's rotary positions are whole numbers")
         return whole
 
-    def _rows(self, piece: Piece, rows: Rows, positions: NDArray[np.int64]) -> Given:
+    def _rows(self, piece: Piece, rows: Rows, positions: NDArray[np.int64]) -> list[Given]:
         width, layers = self._limits.width, self._limits.layers
         if width is None:
             raise _invalid("this model takes token ids alone")
         at = np.arange(len(piece)) if piece.at is None else piece.at
         if rows.shape != (len(at), width):
             raise _invalid(f"rows are [{len(at)}, {width}] here, not {list(rows.shape)}")
-        if not len(at) or at[0] < 0 or at[-1] >= len(piece) or (np.diff(at) < 1).any():
+        if not len(at):
+            return []
+        if at[0] < 0 or at[-1] >= len(piece) or (np.diff(at) < 1).any():
             raise _invalid("the places of rows ascend within their piece")
         if piece.deepstack is not None:
             if piece.deepstack.shape != (layers, *rows.shape):
@@ -123,12 +159,14 @@ class Prompt:
         runs = np.split(at, np.flatnonzero(np.diff(at) > 1) + 1)
         start = len(self.tokens)
         spans = tuple((start + int(run[0]), start + int(run[-1])) for run in runs)
-        return Given(spans, rows, piece.deepstack is not None, _digest(rows, positions.tobytes()))
+        return [Given(spans, rows, piece.deepstack is not None, _ids(rows, positions[:, at].T))]
 
 
-def _digest(rows: Rows, more: bytes = b"") -> int:
-    content = hashlib.sha256(np.ascontiguousarray(rows).tobytes() + more).digest()
-    return int.from_bytes(content[:8], "big")
+def _ids(rows: Rows, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``places``: rotary positions ``[m, 3]``."""
+    contents = (row.tobytes() + place.tobytes() for row, place in zip(rows, places, strict=True))
+    digests = (int.from_bytes(blake2b(content, digest_size=7).digest()) for content in contents)
+    return NO_TOKEN + np.fromiter(digests, np.int64, len(rows))
 
 
 def _counted(start: int, count: int) -> NDArray[np.int64]:

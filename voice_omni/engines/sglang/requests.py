@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from sglang.srt.sampling.sampling_params import SamplingParams
 
 from voice_omni.engines.interface import Sampling
 from voice_omni.engines.sglang.fed_row import FED, Told
+from voice_omni.engines.sglang.hidden import WANTED
 from voice_omni.engines.sglang.penalty import SaidBefore
 from voice_omni.engines.sglang.rows import Abort, Ask
 
@@ -52,28 +54,26 @@ def request(asked: Ask | Abort | Told) -> TokenizedGenerateReqInput | AbortReq |
 
 
 def _media(asked: Ask, positions: NDArray[np.int64]) -> MultimodalProcessorOutput:
-    """Rows as embeddings that SGLang's processors have computed already, one item for each piece.
-
-    SGLang puts an id made of the item's hash in the place of its tokens, so that its radix cache knows rows by their
-    content. Of the kinds that it tells apart, images alone may bring deepstack rows.
-    """
+    """Rows as embeddings that have been computed already, one item for each piece, and in the place of their tokens
+    what the radix cache knows them by. The models that read them (:mod:`.models`) go by the items' places alone."""
     ids = [*asked.prompt, *asked.said]
-    items = [
-        MultimodalDataItem(
+    items = []
+    for given in asked.given:
+        item = MultimodalDataItem(
             modality=Modality.IMAGE if given.deep else Modality.AUDIO,
             format=MultimodalInputFormat.PRECOMPUTED_EMBEDDING,
-            hash=given.digest,
+            hash=int(given.ids[0]),
             offsets=list(given.spans),
             precomputed_embeddings=torch.from_numpy(given.rows),
         )
-        for given in asked.given
-    ]
-    for item in items:
-        item.set_pad_value()
+        items.append(item)
+        known = iter(given.ids.tolist())
+        for first, last in given.spans:
+            ids[first : last + 1] = islice(known, last + 1 - first)
     last = int(positions[:, -1].max())
     return MultimodalProcessorOutput(
         mm_items=items,
-        padded_input_ids=MultimodalProcessorOutput.build_padded_input_ids(ids, items),
+        padded_input_ids=ids,
         mrope_positions=torch.from_numpy(positions),
         # What a decode step adds to the number of positions before it.
         mrope_position_delta=torch.tensor([[last + 1 - positions.shape[1]]]),
@@ -82,10 +82,15 @@ def _media(asked: Ask, positions: NDArray[np.int64]) -> MultimodalProcessorOutpu
 
 def _sampling(asked: Ask, penalised: bool) -> SamplingParams:
     sampling: Sampling = asked.sampling
-    custom: dict[str, Any] = {"penalty": sampling.repetition_penalty, "said": list(asked.said)}
+    custom: dict[str, Any] = {}
+    if penalised:
+        custom |= {"penalty": sampling.repetition_penalty, "said": list(asked.said)}
+    if asked.hidden:
+        custom[WANTED] = list(asked.hidden)
     if asked.fed is not None:
         # The frame head draws as the row's own sampling says, and leaves SGLang one candidate.
-        custom, sampling = {FED: asked.fed}, Sampling()
+        custom[FED] = asked.fed
+        sampling = Sampling()
     params = SamplingParams(
         max_new_tokens=asked.new_tokens,
         temperature=sampling.temperature,
@@ -96,7 +101,7 @@ def _sampling(asked: Ask, penalised: bool) -> SamplingParams:
         sampling_seed=sampling.seed & (2**63 - 1),
         stop_token_ids=set(asked.stop),
         ignore_eos=not asked.stop,
-        custom_params=custom if penalised or asked.fed is not None else None,
+        custom_params=custom or None,
     )
     params.normalize(None)
     return params

@@ -32,7 +32,8 @@ End = Literal["stop", "length", "aborted", "taken_back", "error"]
 @dataclass(frozen=True, slots=True)
 class Ask:
     """Continue ``prompt`` and ``said``, what the row has generated so far, by ``new_tokens``. ``positions``: of both,
-    where the model does not count them by itself."""
+    where the model does not count them by itself. ``hidden``: spans, first and last position, whose hidden rows are
+    wanted."""
 
     rid: str
     prompt: tuple[int, ...]
@@ -43,6 +44,7 @@ class Ask:
     session: str | None = None
     given: tuple[Given, ...] = ()
     positions: NDArray[np.int64] | None = field(default=None, compare=False)
+    hidden: tuple[tuple[int, int], ...] = ()
     fed: FedRow | None = None
 
 
@@ -54,22 +56,26 @@ class Abort:
 @dataclass(frozen=True, slots=True)
 class Reply:
     """``tokens``: new ones, a stop token among them. ``end``: nothing more comes for this request; ``error`` with it
-    when it is ``"error"``. ``cached``: how many positions of the prompt were not computed. ``frames``: what a frame
-    head wrote with each token."""
+    when it is ``"error"``. ``cached``: how many positions of the prompt were not computed. ``hidden``: float32
+    ``[m, width]``, all the hidden rows that were wanted, at once. ``frames``: what a frame head wrote with each
+    token."""
 
     rid: str
     tokens: list[int]
     end: End | None = None
     error: Exception | None = None
     cached: int = 0
+    hidden: NDArray[np.float32] | None = field(default=None, compare=False)
     frames: Sequence[Sequence[int] | None] = ()
 
 
 @dataclass(slots=True)
 class _RowState:
     """``rid``: of the request that is under way; ``generates``: it does, and does not only prefill; ``aborted``: it
-    has been told to end. ``asked``: how much of the prompt the last request held. ``framed``: of a model with a frame
-    head, what the row has read and written; ``fed``: what its request that generates computes with."""
+    has been told to end. ``asked``: how much of the prompt, as it is now, the last request held; ``wanted``: the places
+    in it of the hidden rows that this request was asked for; ``told``: how much of the prompt has its rows reported.
+    ``framed``: of a model with a frame head, what the row has read and written; ``fed``: what its request that
+    generates computes with."""
 
     row: Row
     prompt: Prompt
@@ -82,16 +88,21 @@ class _RowState:
     generates: bool = False
     aborted: bool = False
     asked: int = 0
+    wanted: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    told: int = 0
     framed: FramedRow | None = None
     fed: FedRow | None = None
 
 
 @dataclass(slots=True)
 class _Gained:
+    """``hidden``: rows by their places in the prompt."""
+
     tokens: list[int] = field(default_factory=list)
     frames: list[list[int]] = field(default_factory=list)
     finish: FinishReason | None = None
     error: Exception | None = None
+    hidden: dict[int, NDArray[np.float32]] = field(default_factory=dict)
 
 
 class Rows:
@@ -130,8 +141,10 @@ class Rows:
             return
         if (feed.conditions is not None or feed.ended) and state.framed is None:
             raise OmniError("invalid_value", "this model takes no conditions")
-        if (feed.closed or any(map(len, feed.pieces))) and not state.open:
+        if (feed.closed or feed.kept is not None or any(map(len, feed.pieces))) and not state.open:
             raise OmniError("invalid_value", "the prompt of this row is closed")
+        if feed.kept is not None:
+            self._take_back(state, feed.kept)
         for piece in feed.pieces:
             state.prompt.extend(piece)
         open_still = state.open and not feed.closed
@@ -175,6 +188,8 @@ class Rows:
         state = self._asking.get(reply.rid)
         if state is None:
             return
+        if reply.hidden is not None:
+            self._tell(state, reply.hidden)
         # The last step of a row that was aborted while it waited has read what was not there yet.
         blind = state.framed is not None and reply.end == "aborted"
         if state.generates and reply.end != "error" and not blind:
@@ -200,7 +215,10 @@ class Rows:
 
     def take(self) -> list[RowOutput]:
         gained, self._gained = self._gained, {}
-        return [RowOutput(row_id, gain.tokens, gain.finish, gain.error, gain.frames) for row_id, gain in gained.items()]
+        return [
+            RowOutput(row_id, gain.tokens, gain.finish, gain.error, gain.frames, _stacked(gain.hidden))
+            for row_id, gain in gained.items()
+        ]
 
     def clear(self) -> None:
         self._rows.clear()
@@ -219,7 +237,9 @@ class Rows:
         self._sent += 1
         state.rid, state.asked, state.generates = f"{self._sent}.", len(state.prompt), not state.open
         self._asking[state.rid] = state
-        asked = _ask(state, state.rid)
+        hidden = state.prompt.spans(state.told) if self._limits.hidden else ()
+        state.wanted = np.array([place for first, last in hidden for place in range(first, last + 1)], np.int64)
+        asked = _ask(state, state.rid, hidden)
         state.fed = asked.fed
         self._send(asked)
 
@@ -229,6 +249,21 @@ class Rows:
         framed.take(feed.conditions, ended=feed.ended)
         if state.fed is not None:
             self._send(Told(state.fed, feed.conditions, feed.ended))
+
+    def _take_back(self, state: _RowState, kept: int) -> None:
+        """A prefill that is under way goes on: what is kept of it is needed, and the rest can stay in the cache."""
+        state.prompt.cut(kept)
+        state.asked, state.told = min(state.asked, kept), min(state.told, kept)
+        gained = self._gained.get(state.row.row_id)
+        if gained is not None:
+            gained.hidden = {place: row for place, row in gained.hidden.items() if place < kept}
+
+    def _tell(self, state: _RowState, hidden: NDArray[np.float32]) -> None:
+        """Of what the request was asked for, that which has not been taken back since."""
+        state.told = state.asked
+        for place, row in zip(state.wanted.tolist(), hidden, strict=True):
+            if place < state.asked:
+                self._news(state).hidden[place] = row
 
     def _abort(self, state: _RowState) -> None:
         if state.rid is not None and not state.aborted:
@@ -266,11 +301,11 @@ class Rows:
         return self._gained.setdefault(state.row.row_id, _Gained())
 
 
-def _ask(state: _RowState, rid: str) -> Ask:
+def _ask(state: _RowState, rid: str, hidden: tuple[tuple[int, int], ...]) -> Ask:
     row, prompt = state.row, state.prompt
     tokens, given, positions = tuple(prompt.tokens), tuple(prompt.given), prompt.positions(len(state.tokens))
     if state.open:
-        return Ask(rid, tokens, session=row.session, given=given, positions=positions)
+        return Ask(rid, tokens, session=row.session, given=given, positions=positions, hidden=hidden)
     left = row.max_new_tokens - len(state.tokens)
     said = tuple(state.tokens)
     fed = None
@@ -279,7 +314,11 @@ def _ask(state: _RowState, rid: str) -> Ask:
         left += 1
         said = ()
         tokens, given, fed = state.framed.request(prompt)
-    return Ask(rid, tokens, said, left, row.stop, row.sampling, row.session, given, positions, fed)
+    return Ask(rid, tokens, said, left, row.stop, row.sampling, row.session, given, positions, hidden, fed)
+
+
+def _stacked(hidden: dict[int, NDArray[np.float32]]) -> NDArray[np.float32] | None:
+    return np.stack(list(hidden.values())) if hidden else None
 
 
 def _check_length(prompt: Prompt, *, open_still: bool) -> None:

@@ -1,7 +1,7 @@
 """SGLang's scheduler, fed from and read into this process instead of through sockets.
 
-SGLang builds its scheduler from parts that methods of its own put in. Three of these are overridden here, each to put
-in a part that this module brings; everything else is SGLang's.
+SGLang builds its scheduler from parts that methods of its own put in. Some of these are overridden here, each to put in
+a part that this module brings; everything else is SGLang's.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ from sglang.srt.managers.scheduler import Scheduler
 from sglang.srt.managers.scheduler_components.ipc_channels import SchedulerIpcChannels
 from sglang.srt.managers.scheduler_components.request_receiver import SchedulerRequestReceiver
 from sglang.srt.server_args import PortArgs, ServerArgs
+
+from voice_omni.engines.sglang.compat import alone
+from voice_omni.engines.sglang.hidden import HiddenReader
+from voice_omni.engines.sglang.models.qwen3_omni_thinker import Qwen3OmniThinker
 
 
 class Inbox:
@@ -68,7 +72,8 @@ class _InboxReceiver(SchedulerRequestReceiver):  # type: ignore[misc]
 
 
 class StageScheduler(Scheduler):  # type: ignore[misc]
-    """``deliver`` gets every output, on the thread that runs :meth:`run_event_loop`.
+    """``deliver`` gets every output, on the thread that runs :meth:`run_event_loop`: SGLang's own, and before those of
+    a batch the :class:`~.hidden.HiddenRows` of its requests.
 
     A process holds one scheduler at a time, because SGLang keeps its arguments and process groups in globals.
     """
@@ -78,8 +83,8 @@ class StageScheduler(Scheduler):  # type: ignore[misc]
     def __init__(self, args: ServerArgs, inbox: Inbox, deliver: Callable[[Any], None]) -> None:
         self._inbox = inbox
         self._outlet = Outlet(deliver)
-        ranks = {"tp_rank": 0, "moe_ep_rank": 0, "pp_rank": 0, "attn_cp_rank": 0, "moe_dp_rank": 0, "dp_rank": None}
-        super().__init__(args, PortArgs.init_new(args), gpu_id=args.base_gpu_id, **ranks)
+        self._hidden: HiddenReader | None = None
+        super().__init__(args, PortArgs.init_new(args), **alone(args))
 
     def init_ipc_channels(self, port_args: PortArgs) -> None:
         self.ipc_channels = SchedulerIpcChannels(
@@ -89,6 +94,7 @@ class StageScheduler(Scheduler):  # type: ignore[misc]
             send_to_detokenizer=self._outlet,
             send_metrics_from_scheduler=None,
         )
+        self.recv_from_tokenizer = self._inbox
         self.load_snapshot_writer = None
 
     def init_idle_sleeper(self) -> None:
@@ -99,3 +105,29 @@ class StageScheduler(Scheduler):  # type: ignore[misc]
         built = self.request_receiver
         parts = {part.name: getattr(built, part.name) for part in fields(built) if part.init}
         self.request_receiver = _InboxReceiver(**parts)
+
+    def init_memory_pools(self) -> None:
+        super().init_memory_pools()
+        runner = self.tp_worker.model_runner
+        if isinstance(runner.model, Qwen3OmniThinker):
+            # Page 0 takes what padded positions write.
+            runner.model.keep_rows(runner.token_to_kv_pool.size + runner.page_size)
+
+    def init_overlap(self) -> None:
+        super().init_overlap()
+        model = self.tp_worker.model_runner.model
+        if isinstance(model, Qwen3OmniThinker) and model.hidden_rows is not None:
+            stream = self.forward_stream_ctx if self.enable_overlap else None
+            self._hidden = HiddenReader(model.hidden_rows, self.req_to_token_pool.req_to_token, stream)
+
+    def run_batch(self, batch: Any, *rest: Any, **named: Any) -> Any:
+        result = super().run_batch(batch, *rest, **named)
+        if self._hidden is not None:
+            self._hidden.launched(batch)
+        return result
+
+    def process_batch_result(self, batch: Any, result: Any) -> None:
+        if self._hidden is not None:
+            for rows in self._hidden.processed():
+                self._outlet.deliver(rows)
+        super().process_batch_result(batch, result)

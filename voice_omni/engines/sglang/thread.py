@@ -8,10 +8,12 @@ from typing import Any
 
 import torch
 from sglang.srt.distributed.parallel_state import destroy_distributed_environment, destroy_model_parallel
+from sglang.srt.eplb.expert_location import set_global_expert_location_metadata
 from sglang.srt.server_args import ServerArgs
 
 from voice_omni.engines.interface import Rows
 from voice_omni.engines.sglang.fed_scheduler import FedScheduler
+from voice_omni.engines.sglang.models.qwen3_omni_thinker import Qwen3OmniThinker
 from voice_omni.engines.sglang.prompt import Limits
 from voice_omni.engines.sglang.scheduler import Inbox
 
@@ -41,14 +43,14 @@ class SchedulerThread:
     @property
     def limits(self) -> Limits:
         config = self.scheduler.model_config
-        if not config.is_multimodal:
+        if self.scheduler.slots is not None:
+            suppressed = frozenset(config.hf_config.suppressed_codes)
+            return Limits(config.vocab_size, config.hidden_size, framed=True, suppressed=suppressed)
+        model = self._model
+        if not isinstance(model, Qwen3OmniThinker):
             return Limits(config.vocab_size)
-        thinker = getattr(self._model, "thinker", self._model)
-        deepstack = len(getattr(thinker, "deepstack_visual_indexes", ()))
-        if self.scheduler.slots is None:
-            return Limits(config.vocab_size, config.hidden_size, deepstack)
-        suppressed = frozenset(config.hf_config.suppressed_codes)
-        return Limits(config.vocab_size, config.hidden_size, deepstack, framed=True, suppressed=suppressed)
+        layers = model.num_deepstack_embeddings
+        return Limits(config.vocab_size, config.hidden_size, layers, model.hidden_rows is not None)
 
     def embed(self, frames: list[list[int]], conditions: Rows) -> Rows:
         """What a model with a frame head reads of whole frames with a condition each, float32 ``[n, width]``."""
@@ -72,6 +74,7 @@ class SchedulerThread:
         del self.scheduler
         destroy_model_parallel()
         destroy_distributed_environment()
+        set_global_expert_location_metadata(None, allow_overwrite=True)
 
     def _run(self) -> None:
         # The scheduler is made where it runs: the current CUDA device and the gradient mode belong to a thread.

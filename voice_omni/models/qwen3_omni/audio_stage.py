@@ -69,13 +69,17 @@ class Hearing:
 
 
 class AudioRunner:
-    """A :class:`~voice_omni.model_runner.interface.BatchRunner`; costs are seconds of sound."""
+    """A :class:`~voice_omni.model_runner.interface.BatchRunner`; costs are seconds of sound.
+
+    ``window_samples``: how much is encoded together.
+    """
 
     def __init__(self, encoder: AudioEncoder, options: AudioEncoderOptions) -> None:
         self._encoder = WindowMemory(encoder, options.remembered_windows)
         self._options = options
         seconds = options.window_s * FRAMES_PER_SECOND
         self._window_frames = seconds or encoder.config.n_window_infer
+        self.window_samples = self._window_frames * SAMPLE_RATE // FRAMES_PER_SECOND
 
     def open(self, payload: StagePayload) -> Hearing:
         state = Hearing()

@@ -7,86 +7,75 @@ decode are known, and these are what has been given out. At the end of a stream 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from voice_omni.models.qwen3_omni.checkpoint import Checkpoint
-from voice_omni.models.qwen3_omni.code2wav_layers import (
-    CausalConv,
-    DecoderBlock,
-    Rows,
-    SlidingTransformer,
-    SnakeBeta,
-    Tables,
-    Upsampling,
-)
-from voice_omni.models.qwen3_omni.config import Code2WavConfig
+from voice_omni.models.qwen3_omni.code2wav_batches import Batches, Codes, Piece, Running, Samples, Size
+from voice_omni.models.qwen3_omni.code2wav_network import Code2Wav
 from voice_omni.models.qwen3_omni.layout import Part
 from voice_omni.proto.errors import OmniError
 
-Codes = NDArray[np.integer]
-Samples = NDArray[np.float32]
 
+class Decoding:
+    """Pieces of several streams that are being decoded."""
 
-class Code2Wav(nn.Module):
-    """The network; parameters are named as in the checkpoint below ``code2wav.``."""
+    def __init__(self, runs: Sequence[tuple[Sequence[int], Running]]) -> None:
+        self._runs = runs
 
-    def __init__(self, config: Code2WavConfig) -> None:
-        super().__init__()
-        self.codebook_size = config.codebook_size
-        self.code_embedding = nn.Embedding(config.codebook_size * config.num_quantizers, config.hidden_size)
-        self.pre_transformer = SlidingTransformer(config)
-        self.upsample = nn.ModuleList(Upsampling(config.hidden_size, ratio) for ratio in config.upsampling_ratios)
-        channels = config.decoder_dim
-        self.decoder = nn.ModuleList([CausalConv(config.hidden_size, channels, 7)])
-        for rate in config.upsample_rates:
-            self.decoder.append(DecoderBlock(channels, rate))
-            channels //= 2
-        self.decoder.extend([SnakeBeta(channels), CausalConv(channels, 1, 7)])
+    def done(self) -> bool:
+        """Whether :meth:`collect` would not wait."""
+        return all(running.done() for _, running in self._runs)
 
-    def forward(self, codes: Tensor, rows: Rows) -> Tensor:
-        """Long ``[rows, codebooks, frames]`` to samples ``[rows, n]``; each row's first ``rows.lengths`` count."""
-        offsets = torch.arange(codes.shape[1], device=codes.device) * self.codebook_size
-        frames = self.code_embedding(codes + offsets[:, None]).mean(dim=1)
-        signal: Tensor = self.pre_transformer(frames, rows).transpose(1, 2)
-        for layer in (*self.upsample, *self.decoder):
-            signal = layer(signal, rows)
-        return signal[:, 0].clamp(-1.0, 1.0)
+    def collect(self) -> list[Samples]:
+        """Each piece's samples, in the order in which the pieces were given; once. Waits for them."""
+        samples: dict[int, Samples] = {}
+        for indices, running in self._runs:
+            samples |= zip(indices, running.collect(), strict=True)
+        return [samples[index] for index in range(len(samples))]
 
 
 class StreamDecoder:
     """Decodes many streams, each with its state in a slot; memory is fixed by the number of slots.
 
-    Not thread-safe: for one scheduler's thread. ``frame_samples`` is the hop (1920), ``trim`` what the whole signal
-    is shorter than its frames (555).
+    Not thread-safe: for one scheduler's thread, but for :meth:`interrupt`. ``frame_samples`` is the hop (1920),
+    ``trim`` what the whole signal is shorter than its frames (555). It is ready, and its first call as quick as all
+    others, when it has been built; ``sizes`` are those that batches are filled up to.
     """
 
-    def __init__(self, checkpoint: Checkpoint, slots: int, device: torch.device | str, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        slots: int,
+        device: torch.device | str,
+        dtype: torch.dtype,
+        sizes: Iterable[Size] = (),
+    ) -> None:
         config = checkpoint.config.code2wav
         if config is None:
             raise OmniError("unsupported_model", "the checkpoint has no code2wav: it only writes", param="code2wav")
-        self.codebooks, self.codebook_size = config.num_quantizers, config.codebook_size
-        rates = config.upsample_rates
-        self.frame_samples = prod(config.upsampling_ratios) * prod(rates)
-        self.trim = sum(prod(rates[index:]) for index in range(len(rates)))
         with torch.device("meta"):
-            self._model = Code2Wav(config)
-        checkpoint.load(self._model, Part.CODE2WAV, device=device, dtype=dtype)
-        self._device = device
-        self._tables = Tables(self._model, slots, device, dtype)
+            model = Code2Wav(config)
+        checkpoint.load(model, Part.CODE2WAV, device=device, dtype=dtype)
+        model.prepare()
+        self.codebooks, self.codebook_size = model.codebooks, model.codebook_size
+        self.frame_samples, self.trim = model.frame_samples, model.trim
+        self._batches = Batches(model, slots, device, dtype)
         self._free = list(range(slots))
+        self._before = [0] * slots
+        if chosen := set(sizes):
+            self._batches.prepare(chosen)
+        self._warm_up()
 
     def open(self) -> int:
         """A slot for a new stream. Raises ``overloaded`` if all are taken."""
         if not self._free:
             raise OmniError("overloaded", "code2wav has no free slot for another stream", retryable=True)
         slot = self._free.pop()
-        self._tables.clear(slot)
+        # What the stream before has left is not read: the first piece of a stream has nothing behind it.
+        self._before[slot] = 0
         return slot
 
     def close(self, slot: int) -> None:
@@ -102,17 +91,35 @@ class StreamDecoder:
                 "internal_error", f"codes from {codes.min()} to {codes.max()}, expected 0 to {self.codebook_size - 1}"
             )
 
-    @torch.inference_mode()
-    def decode(self, pieces: Sequence[tuple[int, Codes]]) -> list[Samples]:
-        """The next samples of each stream: of ``(slot, codes [frames, codebooks])``, a slot once, at least one frame.
+    def submit(self, pieces: Sequence[tuple[int, Codes]]) -> Decoding:
+        """Begin to decode the next frames of each stream: ``(slot, codes [frames, codebooks])``, a slot once, at least
+        one frame. Without a GPU it is done when this returns.
 
-        float32, ``frame_samples`` for each frame, ``trim`` less for the first piece of a stream.
+        Of each come float32 samples, ``frame_samples`` for each frame, ``trim`` less for the first piece of a stream.
+        Raises ``aborted`` if interrupted; these streams cannot go on then.
         """
-        frames = [len(codes) for _, codes in pieces]
-        padded = np.zeros((len(pieces), self.codebooks, max(frames)), np.int64)
-        for row, (_, codes) in zip(padded, pieces, strict=True):
-            row[:, : len(codes)] = codes.T
-        rows = Rows(self._tables, [slot for slot, _ in pieces], frames, self._device)
-        samples = self._model(torch.from_numpy(padded).to(self._device), rows).float().cpu().numpy()
-        rows.advance()
-        return [row[:length] for row, length in zip(samples, rows.lengths.tolist(), strict=True)]
+        waiting = [Piece(slot, self._before[slot], codes) for slot, codes in pieces]
+        runs = []
+        for first in (True, False):
+            indices = [index for index, piece in enumerate(waiting) if (piece.before == 0) == first]
+            if indices:
+                runs.append((indices, self._batches.begin([waiting[index] for index in indices])))
+        for piece in waiting:
+            self._before[piece.slot] += len(piece.codes)
+        return Decoding(runs)
+
+    def decode(self, pieces: Sequence[tuple[int, Codes]]) -> list[Samples]:
+        """:meth:`submit`, and wait for the samples."""
+        return self.submit(pieces).collect()
+
+    def interrupt(self) -> None:
+        """Callable from any thread: a :meth:`submit` that is computing raises ``aborted`` soon. A batch that a GPU
+        already computes is not stopped: it ends within milliseconds."""
+        self._batches.interrupt()
+
+    def _warm_up(self) -> None:
+        """The first call of each kind chooses kernels and takes memory."""
+        slot = self.open()
+        for _ in range(2):
+            self.decode([(slot, np.zeros((1, self.codebooks), np.int64))])
+        self.close(slot)

@@ -5,12 +5,14 @@ is the last few steps of one of its inputs, a :class:`History`: a convolution's 
 last step, an attention's sliding window of keys and values. The histories of many streams are stacked in tables with a
 row (slot) for each stream, so that streams with pieces of different lengths run in one batch: pieces are padded on the
 right, which a causal layer cannot see. Layout and names follow the released checkpoint; the signal's form is float
-``[rows, channels, steps]`` throughout.
+``[rows, channels, steps]``, in the transformer ``[rows, frames, width]``.
+
+No layer waits for the device or lets a value decide what is done, so that a call can be captured in a CUDA graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
 from typing import cast
 
 import torch
@@ -18,88 +20,83 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from voice_omni.models.qwen3_omni.config import Code2WavConfig
+from voice_omni.proto.errors import OmniError
 
 
 class History(nn.Module):
-    """A place in the tables: the last ``steps`` steps of a signal with ``channels`` channels. Has no weights."""
+    """A place in the tables: the last steps of a signal, ``shape`` without rows, steps on ``axis``. Has no weights."""
 
-    def __init__(self, channels: int, steps: int) -> None:
+    def __init__(self, shape: tuple[int, int], axis: int) -> None:
         super().__init__()
-        self.channels = channels
-        self.steps = steps
+        self.shape = shape
+        self.axis = axis
+        self.steps = shape[axis]
         self.index = -1
 
 
 class Tables:
-    """The histories of ``slots`` streams, and how many frames each stream has behind it."""
+    """The histories of ``slots`` streams, and of one more in :attr:`scratch`, for rows that only fill up a batch.
+
+    :attr:`interrupted` makes the batch that is being computed raise before its next layer.
+    """
 
     def __init__(self, model: nn.Module, slots: int, device: torch.device | str, dtype: torch.dtype) -> None:
         histories = [module for module in model.modules() if isinstance(module, History)]
         for index, history in enumerate(histories):
             history.index = index
-        self.histories = [
-            torch.zeros(slots, history.channels, history.steps, device=device, dtype=dtype) for history in histories
-        ]
-        self.frames = [0] * slots
-
-    def clear(self, slot: int) -> None:
-        """Make a slot the state before a stream's first frame: zeros, as a causal layer pads."""
-        for table in self.histories:
-            table[slot] = 0
-        self.frames[slot] = 0
+        self.scratch = slots
+        self.histories = [torch.zeros(slots + 1, *history.shape, device=device, dtype=dtype) for history in histories]
+        self.interrupted = threading.Event()
 
 
 class Rows:
-    """The rows of one batch on their way through the layers.
+    """The rows of one batch on their way through the layers: tensors on the device, and nothing read from it.
 
-    ``lengths``: long ``[rows]``, the steps of each row that count at the present rate, the rest being padding.
-    ``position``: long ``[rows]``, the frames before this piece, 0 for a row that begins a stream.
+    ``slots``: long ``[rows]``. ``position``: long ``[rows]``, the frames before this piece; ``first``: all rows begin
+    their streams here; otherwise none does. ``lengths``: long ``[rows]``, the steps of each row that count at the
+    present rate, the rest being padding; None: all count.
     """
 
-    def __init__(self, tables: Tables, slots: Sequence[int], frames: Sequence[int], device: torch.device | str) -> None:
-        before = [tables.frames[slot] for slot in slots]
+    def __init__(self, tables: Tables, slots: Tensor, position: Tensor, first: bool, lengths: Tensor | None) -> None:
+        self.position = position
         self._tables = tables
-        self._places, self._frames = slots, frames
-        self._slots = torch.tensor(slots, device=device)
-        self.lengths = torch.tensor(frames, device=device)
-        self.position = torch.tensor(before, device=device)
-        self._all_first, self._none_first = not any(before), all(before)
-        self._alike = len(set(frames)) == 1 and (self._all_first or self._none_first)
+        self._slots = slots
+        self._first = first
+        self._lengths = lengths
 
     def extend(self, history: History, signal: Tensor) -> Tensor:
-        """``[rows, channels, history.steps + steps]``: the signal behind its past, which then moves on."""
+        """The signal behind its past, ``history.steps`` longer; the past then moves on.
+
+        A stream begins with zeros, as a causal layer pads. Raises :class:`OmniError` ``aborted`` if interrupted.
+        """
+        if self._tables.interrupted.is_set():
+            raise OmniError("aborted", "the decoding was interrupted")
         table = self._tables.histories[history.index]
-        joined = torch.cat((table[self._slots], signal), dim=-1)
-        if self._alike:
-            kept = joined[..., joined.shape[-1] - history.steps :]
+        past = signal.new_zeros(len(signal), *history.shape) if self._first else table.index_select(0, self._slots)
+        axis = history.axis + 1  # behind that of the rows
+        joined = torch.cat((past, signal), axis)
+        if self._lengths is None:
+            kept = joined.narrow(axis, joined.shape[axis] - history.steps, history.steps)
         else:
-            kept = _cut(joined, self.lengths, history.steps)
+            kept = _cut(joined, axis, self._lengths, history.steps)
         table.index_copy_(0, self._slots, kept)
         return joined
 
     def upsampled(self, signal: Tensor, rate: int, trimmed: bool) -> Tensor:
         """Account for a layer that gave ``rate`` steps for each; ``trimmed``: a stream's first group is dropped."""
-        self.lengths = self.lengths * rate
-        if not trimmed or self._none_first:
-            return signal
-        if self._all_first:
-            self.lengths = self.lengths - rate
-            return signal[..., rate:]
-        dropped = (self.position == 0) * rate
-        self.lengths = self.lengths - dropped
-        # Rows that keep all their steps still need the full width; what the others show at its end is padding.
-        return _cut(functional.pad(signal, (0, rate)), dropped, signal.shape[-1])
-
-    def advance(self) -> None:
-        """Count the frames, which have gone through all layers."""
-        for slot, frames in zip(self._places, self._frames, strict=True):
-            self._tables.frames[slot] += frames
+        dropped = rate if trimmed and self._first else 0
+        if self._lengths is not None:
+            self._lengths = self._lengths * rate - dropped
+        return signal[..., dropped:]
 
 
-def _cut(signal: Tensor, starts: Tensor, steps: int) -> Tensor:
+def _cut(signal: Tensor, axis: int, starts: Tensor, steps: int) -> Tensor:
     """``steps`` steps of each row from its own start on."""
     index = starts[:, None] + torch.arange(steps, device=signal.device)
-    return signal.gather(-1, index[:, None, :].expand(-1, signal.shape[1], -1))
+    index = index[:, :, None] if axis == 1 else index[:, None, :]
+    shape = list(signal.shape)
+    shape[axis] = steps
+    return signal.gather(axis, index.expand(shape))
 
 
 class CausalConv(nn.Module):
@@ -108,7 +105,7 @@ class CausalConv(nn.Module):
     def __init__(self, inputs: int, outputs: int, kernel: int, dilation: int = 1, groups: int = 1) -> None:
         super().__init__()
         self.conv = nn.Conv1d(inputs, outputs, kernel, dilation=dilation, groups=groups)
-        self.history = History(inputs, (kernel - 1) * dilation) if kernel > 1 else None
+        self.history = History((inputs, (kernel - 1) * dilation), 1) if kernel > 1 else None
 
     def forward(self, signal: Tensor, rows: Rows) -> Tensor:
         return cast(Tensor, self.conv(rows.extend(self.history, signal) if self.history is not None else signal))
@@ -126,7 +123,7 @@ class CausalTransConv(nn.Module):
         super().__init__()
         self.conv = nn.ConvTranspose1d(inputs, outputs, kernel, stride=rate)
         self.rate = rate
-        self.history = History(inputs, 1) if kernel > rate else None
+        self.history = History((inputs, 1), 1) if kernel > rate else None
 
     def forward(self, signal: Tensor, rows: Rows) -> Tensor:
         if self.history is None:
@@ -155,15 +152,22 @@ class ConvNeXtBlock(nn.Module):
 class SnakeBeta(nn.Module):
     """x + sin(exp(alpha) x)^2 / exp(beta), per channel (https://arxiv.org/abs/2006.08195; beta as in BigVGAN)."""
 
+    rate: Tensor
+    share: Tensor
+
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.alpha = nn.Parameter(torch.empty(channels))
         self.beta = nn.Parameter(torch.empty(channels))
 
+    def prepare(self) -> None:
+        """Compute what each step needs of the weights; once, when they are there."""
+        rate, share = self.alpha.float().exp(), 1.0 / (self.beta.float().exp() + 1e-9)
+        self.rate, self.share = rate[:, None].to(self.alpha.dtype), share[:, None].to(self.beta.dtype)
+
     def forward(self, signal: Tensor, rows: Rows) -> Tensor:
-        alpha, beta = self.alpha.exp()[:, None], self.beta.exp()[:, None]
-        wave: Tensor = (signal * alpha).sin().square() / (beta + 1e-9)
-        return signal + wave
+        wave = (signal * self.rate).sin_().square_()
+        return torch.addcmul(signal, wave, self.share)
 
 
 class ResidualUnit(nn.Module):
@@ -216,26 +220,22 @@ class Attention(nn.Module):
         self.heads = config.num_attention_heads
         width, kept = config.hidden_size, config.sliding_window - 1
         self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(width, width, bias=False) for _ in range(4))
-        self.keys, self.values = History(width, kept), History(width, kept)
+        self.keys, self.values = History((kept, width), 0), History((kept, width), 0)
 
     def forward(self, frames: Tensor, rows: Rows, rotation: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
-        """``frames``: ``[rows, frames, width]``; ``mask``: bool ``[rows, 1, frames, kept + frames]``."""
+        """``frames``: ``[rows, frames, width]``; ``mask``: ``[rows, 1, frames, kept + frames]``, to be added."""
         queries = rotate(self._split(self.q_proj(frames)), rotation)
-        keys = rotate(self._split(self.k_proj(frames)), rotation)
-        joined_keys = rows.extend(self.keys, keys.transpose(2, 3).flatten(1, 2))
-        joined_values = rows.extend(self.values, self.v_proj(frames).transpose(1, 2))
+        keys = rotate(self._split(self.k_proj(frames)), rotation).flatten(2)
+        keys = self._split(rows.extend(self.keys, keys))
+        values = self._split(rows.extend(self.values, self.v_proj(frames)))
         seen = functional.scaled_dot_product_attention(
-            queries, self._heads(joined_keys), self._heads(joined_values), attn_mask=mask
+            queries.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2), attn_mask=mask
         )
         return cast(Tensor, self.o_proj(seen.transpose(1, 2).flatten(2)))
 
     def _split(self, frames: Tensor) -> Tensor:
-        """``[rows, frames, width]`` to ``[rows, heads, frames, width / heads]``."""
-        return frames.view(*frames.shape[:2], self.heads, -1).transpose(1, 2)
-
-    def _heads(self, signal: Tensor) -> Tensor:
-        """``[rows, width, frames]`` to ``[rows, heads, frames, width / heads]``."""
-        return signal.view(len(signal), self.heads, -1, signal.shape[-1]).transpose(2, 3)
+        """``[rows, frames, width]`` to ``[rows, frames, heads, width / heads]``."""
+        return frames.view(*frames.shape[:2], self.heads, -1)
 
 
 class GatedMlp(nn.Module):
@@ -291,28 +291,30 @@ class SlidingTransformer(nn.Module):
     def forward(self, frames: Tensor, rows: Rows) -> Tensor:
         steps = torch.arange(frames.shape[1], device=frames.device)
         rotation = self._rotation(rows.position[:, None] + steps, frames.dtype)
-        mask = self._mask(rows.position, steps)
+        mask = self._mask(rows.position, steps, frames.dtype)
         for layer in self.layers:
             frames = layer(frames, rows, rotation, mask)
         return cast(Tensor, self.norm(frames))
 
     def _rotation(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Cosine and sine ``[rows, 1, frames, head_dim]``, computed in float32 whatever the weights' type is."""
+        """Cosine and sine ``[rows, frames, 1, head_dim]``, computed in float32 whatever the weights' type is."""
         exponents = torch.arange(self._half, device=positions.device, dtype=torch.float32) / self._half
-        angles = positions[:, None, :, None] * (1.0 / self._theta**exponents)
+        angles = positions[:, :, None, None] * (1.0 / self._theta**exponents)
         angles = torch.cat((angles, angles), dim=-1)
         return angles.cos().to(dtype), angles.sin().to(dtype)
 
-    def _mask(self, position: Tensor, steps: Tensor) -> Tensor:
-        """Frame i of the piece sees columns i to i + kept of past and piece joined, as far as they exist."""
+    def _mask(self, position: Tensor, steps: Tensor, dtype: torch.dtype) -> Tensor:
+        """Frame i of the piece sees columns i to i + kept of past and piece joined, as far as they exist: 0 for what
+        is seen, and minus infinity."""
         columns = torch.arange(self._kept + len(steps), device=steps.device)
         window = (columns >= steps[:, None]) & (columns <= steps[:, None] + self._kept)
         exists = columns >= self._kept - position[:, None]
-        return (window & exists[:, None, :])[:, None]
+        seen = (window & exists[:, None, :])[:, None]
+        return torch.zeros_like(seen, dtype=dtype).masked_fill_(~seen, -torch.inf)
 
 
 def rotate(heads: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-    """Rotary embedding of ``[rows, heads, frames, head_dim]``, halves paired (https://arxiv.org/abs/2104.09864)."""
+    """Rotary embedding of ``[rows, frames, heads, head_dim]``, halves paired (https://arxiv.org/abs/2104.09864)."""
     cosine, sine = rotation
     left, right = heads.chunk(2, dim=-1)
     return heads * cosine + torch.cat((-right, left), dim=-1) * sine

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voice_omni.model_runner.interface import Chunk
-from voice_omni.models.qwen3_omni.code2wav import StreamDecoder
+from voice_omni.models.qwen3_omni.code2wav import Decoding, StreamDecoder
 from voice_omni.models.qwen3_omni.config import CODEC_SAMPLE_RATE
 from voice_omni.models.qwen3_omni.wire import CODES
 from voice_omni.proto.payload import Data, StagePayload
@@ -33,8 +33,26 @@ class Stream:
     marks: deque[tuple[int, str]] = field(default_factory=deque)
 
 
+class Submitted:
+    """A :class:`~voice_omni.model_runner.interface.Submission`."""
+
+    def __init__(self, decoding: Decoding, pieces: Sequence[tuple[Stream, list[list[Any]]]]) -> None:
+        self._decoding = decoding
+        self._pieces = pieces
+
+    def done(self) -> bool:
+        return self._decoding.done()
+
+    def collect(self) -> Sequence[Data | Exception]:
+        outputs: list[Data | Exception] = []
+        for (state, marks), samples in zip(self._pieces, self._decoding.collect(), strict=True):
+            state.samples += len(samples)
+            outputs.append({AUDIO: samples, MARKS: marks})
+        return outputs
+
+
 class Code2WavRunner:
-    """A :class:`~voice_omni.model_runner.interface.VocoderRunner`.
+    """A :class:`~voice_omni.model_runner.interface.SubmittingVocoder` that can be interrupted.
 
     The sound of a frame is its hop, but for the stream's first, which is shorter by what the decoder cuts off.
     """
@@ -60,17 +78,22 @@ class Code2WavRunner:
     def ready(self, state: Stream, ended: bool) -> int:
         return len(state.waiting)
 
+    def submit(self, batch: Sequence[tuple[Stream, int]]) -> Submitted:
+        """Raises :class:`OmniError` ``aborted`` if interrupted."""
+        decoding = self._decoder.submit([(state.slot, state.waiting[:frames]) for state, frames in batch])
+        pieces = []
+        for state, frames in batch:
+            first, taken = state.taken, min(frames, len(state.waiting))
+            state.taken += taken
+            state.waiting = state.waiting[taken:]
+            pieces.append((state, self._marks(state, first)))
+        return Submitted(decoding, pieces)
+
     def decode(self, batch: Sequence[tuple[Stream, int]]) -> Sequence[Data | Exception]:
-        pieces = [(state.slot, state.waiting[:frames]) for state, frames in batch]
-        decoded = self._decoder.decode(pieces)
-        outputs: list[Data | Exception] = []
-        for (state, _), (_, codes), samples in zip(batch, pieces, decoded, strict=True):
-            first = state.taken
-            state.taken += len(codes)
-            state.waiting = state.waiting[len(codes) :]
-            outputs.append({AUDIO: samples, MARKS: self._marks(state, first)})
-            state.samples += len(samples)
-        return outputs
+        return self.submit(batch).collect()
+
+    def interrupt(self) -> None:
+        self._decoder.interrupt()
 
     def result(self, state: Stream) -> Data:
         return {SAMPLES: state.samples}

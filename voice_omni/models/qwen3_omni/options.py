@@ -19,6 +19,9 @@ BackboneEngine = Annotated[
 ]
 
 
+Count = Annotated[int, Meta(ge=1)]
+
+
 class PreprocessOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of preprocessing. A request's ``params`` may override the system prompt (``instructions``)."""
 
@@ -84,20 +87,36 @@ class Code2WavOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     max_streams: Annotated[
         int, Meta(ge=1, description="answers spoken at the same time at most; memory for each is taken at start")
     ] = 64
+    graph_streams: Annotated[
+        tuple[Count, ...], Meta(description="on a GPU: numbers of streams that are decoded as one launch; [] for none")
+    ] = (1, 2, 4, 8, 16, 24, 32, 48, 64)
+    graph_frames: Annotated[
+        tuple[Count, ...],
+        Meta(description="numbers of frames of each stream that are decoded so; of a new stream only 1"),
+    ] = (1, 2, 3, 4, 6, 8, 12, 16, 25)
+    graph_size: Annotated[
+        int, Meta(ge=1, description="frames of such a launch at most, all its streams together; bounds its memory")
+    ] = 128
 
 
 class ThinkerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of the thinker. A request's ``params`` may override ``temperature``, ``max_new_tokens``
-    (``max_output_tokens``) and the seed (``seed``)."""
+    (``max_output_tokens``) and the seed (``seed``). ``sglang`` and ``kept_positions`` count with their engine alone."""
 
     precision: Precision = "checkpoint"
+    engine: BackboneEngine = "torch"
+    sglang: SglangSettings = SglangSettings()
     temperature: Annotated[float, Meta(ge=0, le=2, description="0 always takes the likeliest token")] = 0.0
     top_k: Annotated[int, Meta(ge=0, description="draw from so many tokens; 0: from all")] = 0
     top_p: Annotated[float, Meta(gt=0, le=1, description="draw from the likeliest tokens with this much in sum")] = 1.0
     repetition_penalty: Annotated[float, Meta(ge=1, le=2, description="on tokens that the answer has; 1 is none")] = 1.0
+    ignore_eos: Annotated[
+        bool, Meta(description="answers end by their length alone, so that measurements can be compared")
+    ] = False
     max_new_tokens: Annotated[int, Meta(ge=1, description="tokens of an answer at most")] = 1024
     kept_positions: Annotated[
-        int, Meta(ge=0, description="positions of earlier turns whose KV is kept for their sessions, in all")
+        int,
+        Meta(ge=0, description="positions of earlier turns whose KV the torch engine keeps for their sessions, in all"),
     ] = 16_384
 
 
@@ -115,6 +134,9 @@ class TalkerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     repetition_penalty: Annotated[
         float, Meta(ge=1, le=2, description="on first codes that the answer has; 1 is none")
     ] = 1.05
+    ignore_eos: Annotated[
+        bool, Meta(description="answers end by their length alone, so that measurements can be compared")
+    ] = False
     max_new_tokens: Annotated[
         int, Meta(ge=2, description="an answer has one frame less than this at most, 12.5 frames a second")
     ] = 4096

@@ -74,8 +74,9 @@ PIPELINE = PipelineSpec(
             scheduler="code2wav",
             runner=f"{_STAGES}:code2wav",
             options=Code2WavOptions,
-            # Sound begins with the first frame; a frame is 80 ms, and 25 of them decode well together.
-            scheduler_defaults={"first_frames": 1, "max_frames": 25},
+            # Sound begins with the first frame; a frame is 80 ms, and 25 of them decode well together. A batch is
+            # bounded by its frames: a first frame that comes while one is computed waits for its end.
+            scheduler_defaults={"first_frames": 1, "max_frames": 25, "max_batch": 64, "max_batch_frames": 128},
             terminal=True,
         ),
     ),

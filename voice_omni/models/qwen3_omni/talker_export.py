@@ -24,20 +24,20 @@ _TYPE: Final = "qwen3_moe"
 """The engine reads the configuration as one of this type, which has every field that the backbone needs."""
 
 
-def export_talker(checkpoint: Checkpoint, folder: Path) -> Path:
-    """Fill ``folder``, which exists and is empty. Returns it. Raises :class:`OmniError` ``unsupported_model`` for a
+def export_talker(checkpoint: Checkpoint, folder: Path, *, ignore_eos: bool = False) -> Path:
+    """Fill ``folder``, which exists and is empty. Returns it. ``ignore_eos``: the end of speech is never drawn. Raises :class:`OmniError` ``unsupported_model`` for a
     checkpoint without a talker."""
     talker = checkpoint.config.talker
     if talker is None:
         raise OmniError("unsupported_model", f"{checkpoint.folder} has no talker", param="talker_config")
     dtype = str(checkpoint.dtype).removeprefix("torch.")
-    (folder / "config.json").write_text(json.dumps(talker_config(talker, dtype)))
+    (folder / "config.json").write_text(json.dumps(talker_config(talker, dtype, ignore_eos=ignore_eos)))
     for file in checkpoint.files(Part.TALKER) | checkpoint.files(Part.CODE_PREDICTOR):
         (folder / file.name).symlink_to(file.resolve())
     return folder
 
 
-def talker_config(talker: TalkerConfig, dtype: str) -> dict[str, Any]:
+def talker_config(talker: TalkerConfig, dtype: str, *, ignore_eos: bool = False) -> dict[str, Any]:
     """``config.json`` of the folder. ``dtype``: of the weights, as torch names it."""
     text, predictor = _fields(talker.text), _fields(talker.code_predictor)
     drawn = residual_sampling(Sampling(temperature=1.0))
@@ -51,7 +51,7 @@ def talker_config(talker: TalkerConfig, dtype: str) -> dict[str, Any]:
         "rope_parameters": _rope(talker.text.rope),
         "code_predictor_config": {**predictor, "rope_parameters": _rope(talker.code_predictor.rope)},
         "residual_sampling": {"top_k": drawn.top_k, "top_p": drawn.top_p},
-        "suppressed_codes": sorted(suppressed(talker)),
+        "suppressed_codes": sorted(suppressed(talker, ignore_eos=ignore_eos)),
     }
 
 

@@ -94,10 +94,12 @@ def speaker_of(config: TalkerConfig, voice: str) -> int:
     return speaker
 
 
-def suppressed(config: TalkerConfig) -> frozenset[int]:
-    """The first codes that are never drawn: the ids beyond the codebook, but for the end of speech."""
+def suppressed(config: TalkerConfig, *, ignore_eos: bool = False) -> frozenset[int]:
+    """The first codes that are never drawn: the ids beyond the codebook, but for the end of speech, unless that is
+    ignored."""
     vocabulary = config.text.vocab_size
-    return frozenset(range(vocabulary - _SPECIAL_CODES, vocabulary)) - {config.codec_eos_token_id}
+    ending = () if ignore_eos else (config.codec_eos_token_id,)
+    return frozenset(range(vocabulary - _SPECIAL_CODES, vocabulary)).difference(ending)
 
 
 def _array(rows: torch.Tensor) -> Rows:

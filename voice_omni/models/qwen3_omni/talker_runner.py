@@ -56,7 +56,7 @@ class TalkerRunner:
         self._options = options
         self._prompt = prompt
         self._stop = frozenset({config.codec_eos_token_id})
-        self._suppressed = suppressed(config)
+        self._suppressed = suppressed(config, ignore_eos=options.ignore_eos)
         speaker_of(config, options.voice)
 
     def open(self, payload: StagePayload) -> tuple[Speech, Row]:

@@ -116,14 +116,15 @@ class Thought:
 
 
 class ThinkerRunner:
-    """A :class:`~voice_omni.model_runner.interface.StreamedRunner`. ``stop``: the tokens that end an answer."""
+    """A :class:`~voice_omni.model_runner.interface.StreamedRunner`. ``stop``: the tokens that end an answer,
+    unless the options say that its length alone does."""
 
     def __init__(
         self, config: OmniConfig, options: ThinkerOptions, stop: frozenset[int], calls: CallTokens | None = None
     ) -> None:
         self._config = config
         self._options = options
-        self._stop = stop
+        self._stop = frozenset() if options.ignore_eos else stop
         self._calls = calls or CallTokens()
 
     def open(self, payload: StagePayload) -> tuple[Thought, Row]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.driver import Driver
+from tests.engines.driver import PATIENCE_S, Driver
 from tests.engines.sglang.contract.tiny import write_tiny_qwen3
 from voice_omni.engines.interface import Feed, Piece
 
@@ -50,22 +50,34 @@ class Bench:
         self.dead = True
 
     def assert_nothing_held(self) -> None:
-        """Every request's slot is free, and the KV pool holds nothing but what the cache may give up."""
-        scheduler = self.scheduler
-        deadline = time.monotonic() + 60
-        while not scheduler.is_fully_idle():
-            assert time.monotonic() < deadline, "the scheduler still has work"
-            time.sleep(0.005)
-        assert len(scheduler.req_to_token_pool.free_slots) == scheduler.req_to_token_pool.size
-        free = scheduler.token_to_kv_pool_allocator.available_size()
-        assert free + scheduler.tree_cache.evictable_size() == scheduler.max_total_num_tokens
-        assert scheduler.tree_cache.protected_size() == 0
+        assert_nothing_held(self.scheduler)
 
     def cached(self) -> list[int]:
         """How much of its prompt each request found, in the order of their ends; read once."""
         counts = [reply.cached for reply in self.replies if reply.end is not None]
         self.replies.clear()
         return counts
+
+
+def assert_nothing_held(scheduler: Any) -> None:
+    """Every request's slot is free, and the KV pool holds nothing but what the cache may give up. SGLang tidies up
+    after its last reply, so this need not be so at once."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (held := _held(scheduler)) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert not held
+
+
+def _held(scheduler: Any) -> dict[str, int]:
+    requests, cache = scheduler.req_to_token_pool, scheduler.tree_cache
+    free = scheduler.token_to_kv_pool_allocator.available_size()
+    counts = {
+        "work": not scheduler.is_fully_idle(),
+        "slots": requests.size - len(requests.free_slots),
+        "positions": scheduler.max_total_num_tokens - free - cache.evictable_size(),
+        "locked positions": cache.protected_size(),
+    }
+    return {name: count for name, count in counts.items() if count}
 
 
 def chosen(model: Path, **options: Any) -> Any:
@@ -116,8 +128,12 @@ def _ready() -> Iterator[None]:
     os.environ["SGLANG_USE_CPU_ENGINE"] = "1"
     # Compiling the penalty for a CPU takes longer than all of these tests.
     os.environ["TORCHDYNAMO_DISABLE"] = "1"
+    # Models this small gain nothing by more, and each of them would wait for a core that others use.
+    os.environ["OMP_NUM_THREADS"] = "1"
     import torch
 
+    # So small matrices are slower on two.
+    torch.set_num_threads(1)
     # SGLang imports torchvision, whose compiled half does not load beside a CPU build of torch. Its Python half wants
     # to know these two operators.
     library = torch.library.Library("torchvision", "DEF")

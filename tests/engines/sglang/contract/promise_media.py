@@ -1,5 +1,5 @@
-"""Embedding rows in the place of tokens, on SGLang's own Qwen3-Omni class: the rows that the model itself would have
-looked up give what their tokens give."""
+"""Embedding rows in the place of tokens, on the Qwen3-Omni thinker: the rows that the model itself would have looked up
+give what their tokens give."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOLDER = 490
 
 @pytest.fixture(scope="module")
 def shared(make: Callable[..., Bench], omni: Path) -> Bench:
-    return make(omni)
+    return make(omni, architecture="Qwen3OmniThinker")
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +72,15 @@ def test_rows_may_stand_at_some_places_of_a_piece(bench: Bench, table: Rows, pla
     assert say(bench, "places", Piece(tokens, table[[IDS[place] for place in at]], at)) == plain
 
 
+def test_rows_are_found_in_the_cache_in_whichever_pieces_they_come(bench: Bench, table: Rows, plain: list[int]) -> None:
+    head, tail = Piece(IDS[:4]), Piece(IDS[25:])
+    pieces = given(table, 4, 12), given(table, 12, 25)
+    assert say(bench, "in-two", head, *pieces, tail, session="cut") == plain
+    bench.cached()
+    assert say(bench, "in-one", head, given(table, 4, 25), tail, session="cut", settle=False) == plain
+    assert bench.cached()[-1] == 29
+
+
 def test_other_rows_are_not_taken_for_those_in_the_cache(bench: Bench, table: Rows) -> None:
     head = Piece(IDS[:4])
     first = say(bench, "one", head, given(table, 4, 25), session="same")
@@ -104,12 +113,11 @@ def test_rotary_positions_are_relative_and_go_on_where_they_ended(bench: Bench, 
 
 def test_a_paused_row_with_rows_goes_on_where_it_was(bench: Bench, table: Rows, plain: list[int]) -> None:
     bench.engine.add(Row("held", IDS[:4], 8, frozenset(), open=True, session="held"))
-    bench.driver.free.clear()
-    bench.engine.feed("held", Feed([given(table, 4, 25), Piece(IDS[25:])], closed=True))
-    bench.driver.free.set()
-    bench.driver.until("held", 2)
-    bench.engine.pause("held")
+    rest = Feed([given(table, 4, 25), Piece(IDS[25:])], closed=True)
+    with bench.driver.held("held", lambda: bench.engine.feed("held", rest)):
+        bench.engine.pause("held")
     bench.settle()
+    assert 0 < len(bench.driver.tokens["held"]) < len(plain)
     bench.engine.resume("held")
     bench.driver.finish("held")
     assert bench.driver.tokens["held"] == plain

@@ -56,11 +56,11 @@ def begun(bench: Bench, scene: Scene, name: str, feed: Feed) -> Iterator[None]:
     bench.engine.add(scene.row(name))
     bench.engine.feed(name, feed)
     bench.driver.until(name, 1)
-    bench.driver.free.clear()
+    bench.driver.hold()
     try:
         yield
     finally:
-        bench.driver.free.set()
+        bench.driver.release()
 
 
 def assert_said(bench: Bench, name: str, told: dict[str, Any]) -> None:

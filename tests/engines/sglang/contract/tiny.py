@@ -43,6 +43,11 @@ def prompt(seed: int, length: int = 20) -> list[int]:
 
 def greedy(folder: Path, ids: list[int], count: int) -> list[int]:
     """What transformers says, without a stop at any token."""
+    return list(_greedy(folder, tuple(ids), count))
+
+
+@cache
+def _greedy(folder: Path, ids: tuple[int, ...], count: int) -> list[int]:
     import torch
 
     with torch.inference_mode():
@@ -51,6 +56,20 @@ def greedy(folder: Path, ids: list[int], count: int) -> list[int]:
         )
     tokens: list[int] = said[0, len(ids) :].tolist()
     return tokens
+
+
+def penalised(folder: Path, ids: list[int], count: int, penalty: float) -> list[int]:
+    """The same with a repetition penalty on what has been said, and not on the prompt."""
+    import torch
+
+    said: list[int] = []
+    with torch.inference_mode():
+        while len(said) < count:
+            logits = _reference(folder)(torch.tensor([[*ids, *said]])).logits[0, -1]
+            again = sorted(set(said))
+            logits[again] = torch.where(logits[again] < 0, logits[again] * penalty, logits[again] / penalty)
+            said.append(int(logits.argmax()))
+    return said
 
 
 @cache

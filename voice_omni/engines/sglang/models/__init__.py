@@ -1,1 +1,1 @@
-"""Models that SGLang does not have, as classes that it finds by the architecture's name in ``config.json``."""
+"""Model classes that SGLang computes beside its own; SGLang's registry finds each by its ``EntryClass``."""

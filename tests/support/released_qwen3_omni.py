@@ -1,4 +1,5 @@
-"""What the configuration file of the released checkpoint (Qwen3-Omni-30B-A3B-Instruct) says, in its own spelling."""
+"""What the configuration file of the released checkpoint (Qwen3-Omni-30B-A3B-Instruct) says, in its own spelling, and
+its tokens that mean something to the model."""
 
 from __future__ import annotations
 
@@ -34,6 +35,8 @@ _MEDIA: Final = {
 
 CONFIG: Final[dict[str, Any]] = {
     "model_type": "qwen3_omni_moe",
+    "architectures": ["Qwen3OmniMoeForConditionalGeneration"],
+    "dtype": "bfloat16",
     "enable_audio_output": True,
     "im_start_token_id": 151644,
     "im_end_token_id": 151645,
@@ -152,3 +155,23 @@ CONFIG: Final[dict[str, Any]] = {
         "attention_bias": False,
     },
 }
+
+SPECIALS: Final = {
+    "<|endoftext|>": 151643,
+    "<|im_start|>": 151644,
+    "<|im_end|>": 151645,
+    "<|vision_start|>": 151652,
+    "<|vision_end|>": 151653,
+    "<|image_pad|>": 151655,
+    "<|video_pad|>": 151656,
+    "<|audio_start|>": 151669,
+    "<|audio_end|>": 151670,
+    "<tts_pad>": 151671,
+    "<tts_text_bos>": 151672,
+    "<tts_text_eod>": 151673,
+    "<|audio_pad|>": 151675,
+}
+TOOL_MARKS: Final = {"<tool_call>": 151657, "</tool_call>": 151658}
+ROLES: Final = {"system": 8948, "user": 872, "assistant": 77091}
+WORDS: Final = 151_643
+"""Ids below this are what texts are made of."""

@@ -1,0 +1,57 @@
+"""The network of code2wav: codes of a batch of pieces to their samples, each behind its stream's past."""
+
+from __future__ import annotations
+
+from math import prod
+
+import torch
+from torch import Tensor, nn
+
+from voice_omni.models.qwen3_omni.code2wav_layers import (
+    CausalConv,
+    DecoderBlock,
+    Rows,
+    SlidingTransformer,
+    SnakeBeta,
+    Upsampling,
+)
+from voice_omni.models.qwen3_omni.config import Code2WavConfig
+
+
+class Code2Wav(nn.Module):
+    """The network; parameters are named as in the checkpoint below ``code2wav.``.
+
+    ``frame_samples`` is the hop (1920), ``trim`` what the whole signal is shorter than its frames (555).
+    """
+
+    def __init__(self, config: Code2WavConfig) -> None:
+        super().__init__()
+        self.codebooks, self.codebook_size = config.num_quantizers, config.codebook_size
+        rates = config.upsample_rates
+        self.frame_samples = prod(config.upsampling_ratios) * prod(rates)
+        self.trim = sum(prod(rates[index:]) for index in range(len(rates)))
+        self.code_embedding = nn.Embedding(config.codebook_size * config.num_quantizers, config.hidden_size)
+        self.pre_transformer = SlidingTransformer(config)
+        self.upsample = nn.ModuleList(Upsampling(config.hidden_size, ratio) for ratio in config.upsampling_ratios)
+        channels = config.decoder_dim
+        self.decoder = nn.ModuleList([CausalConv(config.hidden_size, channels, 7)])
+        for rate in config.upsample_rates:
+            self.decoder.append(DecoderBlock(channels, rate))
+            channels //= 2
+        self.decoder.extend([SnakeBeta(channels), CausalConv(channels, 1, 7)])
+
+    @torch.no_grad()
+    def prepare(self) -> None:
+        """Once, when the weights are there."""
+        for module in self.modules():
+            if isinstance(module, SnakeBeta):
+                module.prepare()
+
+    def forward(self, codes: Tensor, rows: Rows) -> Tensor:
+        """Long ``[rows, codebooks, frames]`` to samples ``[rows, n]``; of a shorter row its first ones count."""
+        offsets = torch.arange(codes.shape[1], device=codes.device) * self.codebook_size
+        frames = self.code_embedding(codes + offsets[:, None]).mean(dim=1)
+        signal: Tensor = self.pre_transformer(frames, rows).transpose(1, 2)
+        for layer in (*self.upsample, *self.decoder):
+            signal = layer(signal, rows)
+        return signal[:, 0].clamp(-1.0, 1.0)
