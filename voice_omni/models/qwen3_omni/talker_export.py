@@ -25,8 +25,10 @@ _TYPE: Final = "qwen3_moe"
 
 
 def export_talker(checkpoint: Checkpoint, folder: Path, *, ignore_eos: bool = False) -> Path:
-    """Fill ``folder``, which exists and is empty. Returns it. ``ignore_eos``: the end of speech is never drawn. Raises :class:`OmniError` ``unsupported_model`` for a
-    checkpoint without a talker."""
+    """Fill ``folder``, which exists and is empty. Returns it. ``ignore_eos``: the end of speech is never drawn.
+
+    Raises :class:`OmniError` ``unsupported_model`` for a checkpoint without a talker.
+    """
     talker = checkpoint.config.talker
     if talker is None:
         raise OmniError("unsupported_model", f"{checkpoint.folder} has no talker", param="talker_config")
