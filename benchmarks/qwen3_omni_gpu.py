@@ -198,6 +198,8 @@ async def crowds(pipeline: Launcher, memory: Memory, size: Size) -> dict[int, Fi
     for people in size.people:
         found[people] = await talk(people, -(-size.answers // people), people)
         print(line(str(people), found[people], memory.peak()), flush=True)
+        if not found[people].frames:
+            return found
     for people in size.at_once:
         together = await talk(people, 1, 1000 + people, at_once=True)
         print(line(f"{people} at once", together, memory.peak()), flush=True)
@@ -216,6 +218,8 @@ async def run(options: argparse.Namespace, size: Size, folder: Path, floors: Flo
             print(outcome.report(), flush=True)
             return int(bool(outcome.faults()))
         found = await crowds(pipeline, memory, size)
+        for code, reason in {code: reason for each in found.values() for code, reason in each.reasons.items()}.items():
+            print(f"\n{code}: {reason}", flush=True)
         print(f"\n{split_table(found[min(found)])}\n", flush=True)
         if floors is not None:
             print(floor_table(floors, load_config(folder), found, size), flush=True)

@@ -42,7 +42,8 @@ def gap_s(sounds: Sequence[tuple[float, int]], rate: int) -> float:
 @dataclass(frozen=True, slots=True)
 class Figures:
     """Of one crowd. Milliseconds but for ``real_time``, the time from the commit to the last sound as a share of the
-    sound's length. ``frames``: of each complete answer. ``failed``: how often which error ended a turn."""
+    sound's length. ``frames``: of each complete answer. ``failed``: how often which error ended a turn, ``reasons``: what
+    the first of each said."""
 
     first_ms: list[float]
     frame_ms: list[float]
@@ -52,6 +53,7 @@ class Figures:
     frames: list[int]
     split_ms: dict[str, list[float]]
     failed: Counter[str]
+    reasons: dict[str, str]
 
     @property
     def gap_free(self) -> float:
@@ -61,10 +63,11 @@ class Figures:
 
 def figures(turns: Sequence[Turn], rate: int, frame_samples: int) -> Figures:
     """``rate``: samples in a second of the answers' sound; ``frame_samples``: in a codec frame."""
-    found = Figures([], [], [], [], [], [], {name: [] for name in PARTS}, Counter())
+    found = Figures([], [], [], [], [], [], {name: [] for name in PARTS}, Counter(), {})
     for turn in turns:
         if turn.failure is not None:
             found.failed[turn.failure.code] += 1
+            found.reasons.setdefault(turn.failure.code, f"{turn.failure.stage}: {turn.failure.message}")
         if turn.abort_s is not None:
             found.abort_ms.append(turn.abort_s * 1000)
         if turn.committed is None or not turn.sounds:

@@ -25,6 +25,13 @@ def test_places_of_rows_are_counted_from_the_start_of_the_prompt_and_joined_wher
     assert [given.spans for given in made.given] == [((2, 3), (6, 6)), ((7, 9),)]
 
 
+def test_an_id_that_holds_the_place_of_a_row_may_be_of_another_models_vocabulary() -> None:
+    """The talker's prompt has the thinker's ids, of which its own vocabulary has 2 in 100."""
+    assert prompt(Piece([150_000] * 3, ROWS)).tokens == [0, 0, 0]
+    with pytest.raises(OmniError, match="no token 150000"):
+        prompt(Piece([150_000] * 5, ROWS, np.array([0, 1, 4])))
+
+
 def test_deepstack_rows_lie_beside_their_rows() -> None:
     [given] = prompt(Piece([7] * 3, ROWS, None, np.stack([ROWS + 100, ROWS + 200]))).given
     assert given.deep

@@ -90,15 +90,15 @@ class Prompt:
     def extend(self, piece: Piece) -> None:
         if not len(piece):
             return
-        for token in piece.tokens:
-            if not 0 <= token < self._limits.vocabulary:
-                raise _invalid(f"there is no token {token} in a vocabulary of {self._limits.vocabulary}")
         positions = self._rotary(piece)
+        given: list[Given] = []
         if piece.rows is not None:
-            self.given += self._rows(piece, piece.rows, positions)
+            given = self._rows(piece, piece.rows, positions)
         elif piece.at is not None or piece.deepstack is not None:
             raise _invalid("a piece names rows and has none")
-        self.tokens += piece.tokens
+        tokens = self._tokens(piece)
+        self.given += given
+        self.tokens += tokens
         self._positions.append(positions)
         self._next = int(positions[:, -1].max()) + 1
         self._borders.append(_Border(len(self), len(self._positions), len(self.given), self._next))
@@ -128,6 +128,20 @@ class Prompt:
         if not self.given:
             return None
         return np.concatenate([*self._positions, _counted(self._next, said)], axis=1)
+
+    def _tokens(self, piece: Piece) -> list[int]:
+        """The ids of a piece. One that holds the place of a row may be of another model's vocabulary: it becomes 0."""
+        held: set[int] = set()
+        if piece.rows is not None:
+            held = set(range(len(piece)) if piece.at is None else piece.at.tolist())
+        tokens = list(piece.tokens)
+        for place, token in enumerate(tokens):
+            if 0 <= token < self._limits.vocabulary:
+                continue
+            if place not in held:
+                raise _invalid(f"there is no token {token} in a vocabulary of {self._limits.vocabulary}")
+            tokens[place] = 0
+        return tokens
 
     def _rotary(self, piece: Piece) -> NDArray[np.int64]:
         if piece.positions is None:
