@@ -42,8 +42,8 @@ def gap_s(sounds: Sequence[tuple[float, int]], rate: int) -> float:
 @dataclass(frozen=True, slots=True)
 class Figures:
     """Of one crowd. Milliseconds but for ``real_time``, the time from the commit to the last sound as a share of the
-    sound's length. ``frames``: of each complete answer. ``failed``: how often which error ended a turn, ``reasons``: what
-    the first of each said."""
+    sound's length. ``frames``: of each complete answer. ``failed``: how often which error ended a turn; ``reasons``:
+    what the first of each said."""
 
     first_ms: list[float]
     frame_ms: list[float]
