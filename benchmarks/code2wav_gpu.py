@@ -17,22 +17,23 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
 import numpy as np
 import torch
-from tests.models.qwen3_omni.released import CONFIG
 from torch import nn
 from torch.nn import functional
 
 from benchmarks.machine import describe
+from tests.support.released_qwen3_omni import CONFIG
+from voice_omni.models.qwen3_omni import code2wav_network
 from voice_omni.models.qwen3_omni.checkpoint import Checkpoint
 from voice_omni.models.qwen3_omni.code2wav import StreamDecoder
 from voice_omni.models.qwen3_omni.code2wav_batches import Size, grid
-from voice_omni.models.qwen3_omni.code2wav_device import GpuQueue
 from voice_omni.models.qwen3_omni.config import parse_config
 from voice_omni.models.qwen3_omni.layout import Part, layout
 from voice_omni.models.qwen3_omni.options import Code2WavOptions
@@ -51,6 +52,8 @@ EAGER: Final[Sequence[Shape]] = ((1, 1), (16, 1), (64, 1), (64, 4))
 READ_MS: Final = 0.085
 FRAME_MS: Final = 5.0e9 / 790e12 * 1e3
 BFLOAT16_ERROR: Final = 2e-2
+BESIDE: Final = 50
+"""Calls beside other work, each of which may wait for long."""
 
 
 class Drawn:
@@ -111,6 +114,11 @@ class Bench:
     def decoder(self, dtype: torch.dtype, sizes: Sequence[Size] = (), slots: int = SLOTS) -> StreamDecoder:
         return StreamDecoder(self.checkpoint, slots, self.device, dtype, sizes)
 
+    def layered(self, dtype: torch.dtype) -> StreamDecoder:
+        """Without graphs, and with the layers of a processor."""
+        with patch.object(code2wav_network, "fusing", lambda device: False):
+            return self.decoder(dtype)
+
     def codes(self, frames: int, seed: int = 0) -> np.ndarray:
         return np.random.default_rng(seed).integers(0, self.books, (frames, 16))
 
@@ -156,13 +164,19 @@ def mixture(decoder: StreamDecoder, bench: Bench, seed: int) -> list[np.ndarray]
 
 
 def exactness(bench: Bench) -> np.ndarray:
-    """Graphs against plain calls and cuts against the whole, in float32. Returns a stream's sound, for reference."""
+    """Graphs against plain calls, cuts against the whole, and the layers of a GPU against those of a processor, in
+    float32. Returns a stream's sound of the latter, for reference."""
     prepared = grid(Code2WavOptions(graph_streams=(1, 3, 8), graph_frames=(1, 3, 8)), SLOTS)
     plain, graphs = bench.decoder(torch.float32), bench.decoder(torch.float32, prepared)
-    whole = cut(plain, bench.codes(100), [100])
+    whole = cut(bench.layered(torch.float32), bench.codes(100), [100])
     print(f"       loudest sample {np.abs(whole).max():.3f}, root mean square {np.sqrt((whole**2).mean()):.4f}")
     ones, mixed = [1] * 100, [1, 1, 2, 3, 5, 8, 1, 7, 6, 4, 3, 8, 8, 8, 8]
-    for name, decoder, sizes in (("plain", plain, ones), ("graphs", graphs, ones), ("graphs", graphs, mixed)):
+    for name, decoder, sizes in (
+        ("plain", plain, [100]),
+        ("plain", plain, ones),
+        ("graphs", graphs, ones),
+        ("graphs", graphs, mixed),
+    ):
         far_off = distance(cut(decoder, bench.codes(100), sizes), whole)
         bench.expect(f"float32, {name}, {len(sizes)} pieces and the rest against the whole", far_off, 1e-4)
     far = [distance(one, other) for one, other in zip(mixture(graphs, bench, 3), mixture(plain, bench, 3), strict=True)]
@@ -171,16 +185,14 @@ def exactness(bench: Bench) -> np.ndarray:
 
 
 def precision(bench: Bench, whole: np.ndarray) -> None:
-    """Other types against float32, of the same weights."""
+    """Other types against float32, of the same weights, and bfloat16 with the layers of a processor."""
     for dtype in (torch.bfloat16, torch.float16):
         actual = cut(bench.decoder(dtype), bench.codes(100), [1, 3, 25, 25, 25])
         name = f"{str(dtype)[6:]} against float32"
         print(f"       {name}, largest difference: {distance(actual, whole):.2e}")
         bench.expect(f"{name}, relative error", deviation(actual, whole), BFLOAT16_ERROR)
-    if bench.cuda:
-        with patch.object(GpuQueue, "kernels", lambda queue: nullcontext()):
-            actual = cut(bench.decoder(torch.float32), bench.codes(100), [1, 3, 25, 25, 25])
-        print(f"       convolutions in TF32 against float32, relative error: {deviation(actual, whole):.2e}")
+    actual = cut(bench.layered(torch.bfloat16), bench.codes(100), [1, 3, 25, 25, 25])
+    print(f"       bfloat16 with the layers of a processor, relative error: {deviation(actual, whole):.2e}")
 
 
 # -- time --------------------------------------------------------------------------------------------------------------
@@ -292,12 +304,13 @@ def priority(bench: Bench) -> None:
             decoder = bench.decoder(torch.bfloat16, sizes, 1)
         (slot,) = going_on(decoder, 1, bench)
         one = [(slot, bench.codes(1))]
-        alone = timed(lambda decoder=decoder, one=one: decoder.decode(one), 300)  # type: ignore[misc]
+        alone = timed(lambda decoder=decoder, one=one: decoder.decode(one), BESIDE)  # type: ignore[misc]
         with busy(bench.device):
-            beside = timed(lambda decoder=decoder, one=one: decoder.decode(one), 300)  # type: ignore[misc]
+            beside = timed(lambda decoder=decoder, one=one: decoder.decode(one), BESIDE)  # type: ignore[misc]
+        middle, high = BESIDE // 2, BESIDE * 9 // 10
         print(
-            f"       {name} priority, ms p50/p99: alone {alone[150]:.2f}/{alone[296]:.2f}, "
-            f"beside matrix products {beside[150]:.2f}/{beside[296]:.2f}"
+            f"       {name} priority, ms p50/p90: alone {alone[middle]:.2f}/{alone[high]:.2f}, "
+            f"beside matrix products {beside[middle]:.2f}/{beside[high]:.2f}"
         )
 
 
@@ -322,25 +335,39 @@ def kernels(bench: Bench, plain: StreamDecoder, streams: int, frames: int) -> No
 
 
 def convolutions(bench: Bench) -> None:
-    """The decoder's convolutions of 7 steps, channels before steps as they are, and behind them."""
+    """The decoder's convolutions of 7 steps, launch and wait included: by cuDNN with channels before steps and behind
+    them, and as windows and a product, these with the activation and the past's moving on."""
+    from voice_omni.models.qwen3_omni.code2wav_kernels import Past, Wave, windows
+
     for rows, frames in ((1, 1), (64, 1), (32, 8)):
-        line = []
-        for channels, steps in ((768, 32), (384, 160), (192, 640), (96, 1920)):
-            signal = torch.randn(rows, channels, frames * steps, device=bench.device, dtype=torch.bfloat16)
-            weight = torch.randn(channels, channels, 7, device=bench.device, dtype=torch.bfloat16)
-            flat = signal[:, :, None].contiguous(memory_format=torch.channels_last)
-            flat_weight = weight[:, :, None].contiguous(memory_format=torch.channels_last)
+        for dilation in (1, 9):
+            line = []
+            for channels, steps in ((768, 32), (384, 160), (192, 640), (96, 1920)):
+                made: Any = {"device": bench.device, "dtype": torch.bfloat16}
+                kept = 6 * dilation
+                joined = torch.randn(rows, channels, frames * steps + kept, **made)
+                weight = torch.randn(channels, channels, 7, **made)
+                flat = [each[:, :, None].contiguous(memory_format=torch.channels_last) for each in (joined, weight)]
+                signal = joined[:, :, kept:].transpose(1, 2).contiguous()
+                product = weight.transpose(1, 2).flatten(1).contiguous()
+                table = torch.zeros(rows, kept, channels, **made)
+                past = Past(table, torch.arange(rows, device=bench.device), None, False)
+                wave = Wave(*torch.ones(2, channels, device=bench.device))
+                ways: list[Callable[[], Any]] = [
+                    partial(functional.conv1d, joined, weight, dilation=dilation),
+                    partial(functional.conv2d, *flat, dilation=(1, dilation)),
+                    lambda signal=signal, past=past, dilation=dilation, wave=wave, product=product: functional.linear(  # type: ignore[misc]
+                        windows(signal, past, 7, dilation, wave).flatten(2), product
+                    ),
+                ]
+                times = [statistics.median(timed(partial(_waited, way))) for way in ways]
+                line.append(f"{channels}: {' / '.join(f'{time:.3f}' for time in times)}")
+            print(f"       {rows} x {frames}, {dilation} apart, ms first / last / windows: {', '.join(line)}")
 
-            def first(signal: torch.Tensor = signal, weight: torch.Tensor = weight) -> None:
-                functional.conv1d(signal, weight)
-                torch.cuda.synchronize()
 
-            def last(signal: torch.Tensor = flat, weight: torch.Tensor = flat_weight) -> None:
-                functional.conv2d(signal, weight)
-                torch.cuda.synchronize()
-
-            line.append(f"{channels}: {statistics.median(timed(first)):.3f} / {statistics.median(timed(last)):.3f}")
-        print(f"       {rows} x {frames}, ms channels first / last: {', '.join(line)}")
+def _waited(way: Callable[[], Any]) -> None:
+    way()
+    torch.cuda.synchronize()
 
 
 def main() -> None:

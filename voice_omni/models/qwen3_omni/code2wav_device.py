@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from threading import Lock
 from typing import Any, Final, Protocol
 
 import torch
@@ -14,6 +15,9 @@ _WARM_UP_RUNS: Final = 2
 
 _ATTENTION: Final = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """Takes a mask, and compiles nothing for each new size."""
+
+_PRODUCTS_LOCK: Final = Lock()
+"""How products are computed is a setting of the process: two queues must not put back what the other has chosen."""
 
 Compute = Callable[[], None]
 
@@ -113,11 +117,25 @@ class GpuQueue:
 
     @contextmanager
     def kernels(self) -> Iterator[None]:
-        """For float32 weights no convolution in TF32, whose numbers have 10 bits."""
+        """For float32 weights nothing in TF32, whose numbers have 10 bits; beside others it is what float32 is
+        multiplied in. Sums are not rounded to the weights' type before they are complete."""
+        exact = self._dtype == torch.float32
+        products: Any = torch.backends.cuda.matmul
+        chosen = {
+            "allow_tf32": not exact,
+            "allow_bf16_reduced_precision_reduction": False,
+            "allow_fp16_reduced_precision_reduction": False,
+        }
         with ExitStack() as stack:
+            stack.enter_context(_PRODUCTS_LOCK)
+            before = {name: getattr(products, name) for name in chosen}
             stack.enter_context(sdpa_kernel(_ATTENTION))
-            if self._dtype == torch.float32:
+            if exact:
                 stack.enter_context(torch.backends.cudnn.flags(enabled=True, allow_tf32=False))
+            for name, value in before.items():
+                stack.callback(setattr, products, name, value)
+            for name, value in chosen.items():
+                setattr(products, name, value)
             yield
 
     def captured(self, compute: Compute) -> Compute:

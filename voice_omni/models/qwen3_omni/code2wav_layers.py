@@ -24,7 +24,10 @@ from voice_omni.proto.errors import OmniError
 
 
 class History(nn.Module):
-    """A place in the tables: the last steps of a signal, ``shape`` without rows, steps on ``axis``. Has no weights."""
+    """A place in the tables: the last steps of a signal, ``shape`` without rows, steps on ``axis``. Has no weights.
+
+    ``dtype``: of what is kept; None: the tables'.
+    """
 
     def __init__(self, shape: tuple[int, int], axis: int) -> None:
         super().__init__()
@@ -32,6 +35,7 @@ class History(nn.Module):
         self.axis = axis
         self.steps = shape[axis]
         self.index = -1
+        self.dtype: torch.dtype | None = None
 
 
 class Tables:
@@ -45,7 +49,9 @@ class Tables:
         for index, history in enumerate(histories):
             history.index = index
         self.scratch = slots
-        self.histories = [torch.zeros(slots + 1, *history.shape, device=device, dtype=dtype) for history in histories]
+        self.histories = [
+            torch.zeros(slots + 1, *history.shape, device=device, dtype=history.dtype or dtype) for history in histories
+        ]
         self.interrupted = threading.Event()
 
 
@@ -69,9 +75,7 @@ class Rows:
 
         A stream begins with zeros, as a causal layer pads. Raises :class:`OmniError` ``aborted`` if interrupted.
         """
-        if self._tables.interrupted.is_set():
-            raise OmniError("aborted", "the decoding was interrupted")
-        table = self._tables.histories[history.index]
+        table = self._table(history)
         past = signal.new_zeros(len(signal), *history.shape) if self._first else table.index_select(0, self._slots)
         axis = history.axis + 1  # behind that of the rows
         joined = torch.cat((past, signal), axis)
@@ -82,12 +86,25 @@ class Rows:
         table.index_copy_(0, self._slots, kept)
         return joined
 
-    def upsampled(self, signal: Tensor, rate: int, trimmed: bool) -> Tensor:
-        """Account for a layer that gave ``rate`` steps for each; ``trimmed``: a stream's first group is dropped."""
+    def past(self, history: History) -> tuple[Tensor, Tensor, Tensor | None, bool]:
+        """What reads and moves on a history by itself needs: the table, ``slots``, ``lengths``, ``first``.
+
+        Raises :class:`OmniError` ``aborted`` if interrupted.
+        """
+        return self._table(history), self._slots, self._lengths, self._first
+
+    def upsampled(self, signal: Tensor, rate: int, trimmed: bool, axis: int = 2) -> Tensor:
+        """Account for a layer that gave ``rate`` steps for each; ``trimmed``: a stream's first group is dropped.
+        ``axis``: of the steps."""
         dropped = rate if trimmed and self._first else 0
         if self._lengths is not None:
             self._lengths = self._lengths * rate - dropped
-        return signal[..., dropped:]
+        return signal.narrow(axis, dropped, signal.shape[axis] - dropped)
+
+    def _table(self, history: History) -> Tensor:
+        if self._tables.interrupted.is_set():
+            raise OmniError("aborted", "the decoding was interrupted")
+        return self._tables.histories[history.index]
 
 
 def _cut(signal: Tensor, axis: int, starts: Tensor, steps: int) -> Tensor:
@@ -162,8 +179,12 @@ class SnakeBeta(nn.Module):
 
     def prepare(self) -> None:
         """Compute what each step needs of the weights; once, when they are there."""
-        rate, share = self.alpha.float().exp(), 1.0 / (self.beta.float().exp() + 1e-9)
+        rate, share = self.factors()
         self.rate, self.share = rate[:, None].to(self.alpha.dtype), share[:, None].to(self.beta.dtype)
+
+    def factors(self) -> tuple[Tensor, Tensor]:
+        """Float32 ``[channels]``: what a step is multiplied by inside the sine, and the squared sine by."""
+        return self.alpha.float().exp(), 1.0 / (self.beta.float().exp() + 1e-9)
 
     def forward(self, signal: Tensor, rows: Rows) -> Tensor:
         wave = (signal * self.rate).sin_().square_()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from math import prod
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from voice_omni.models.qwen3_omni.code2wav_layers import (
     CausalConv,
     DecoderBlock,
+    History,
     Rows,
     SlidingTransformer,
     SnakeBeta,
@@ -39,10 +41,18 @@ class Code2Wav(nn.Module):
             self.decoder.append(DecoderBlock(channels, rate))
             channels //= 2
         self.decoder.extend([SnakeBeta(channels), CausalConv(channels, 1, 7)])
+        self.fused: nn.Module | None = None
 
     @torch.no_grad()
     def prepare(self) -> None:
-        """Once, when the weights are there."""
+        """Once, when the weights are there, and before tables are made.
+
+        For a GPU the layers behind the transformer are replaced by fewer and larger operations, and the transformer
+        computes in float32: it is a small part of the work, and rounding all its steps to bfloat16 would do more to
+        the sound than rounding everything behind it.
+        """
+        if fusing(self.code_embedding.weight.device):
+            self._fuse()
         for module in self.modules():
             if isinstance(module, SnakeBeta):
                 module.prepare()
@@ -50,8 +60,27 @@ class Code2Wav(nn.Module):
     def forward(self, codes: Tensor, rows: Rows) -> Tensor:
         """Long ``[rows, codebooks, frames]`` to samples ``[rows, n]``; of a shorter row its first ones count."""
         offsets = torch.arange(codes.shape[1], device=codes.device) * self.codebook_size
-        frames = self.code_embedding(codes + offsets[:, None]).mean(dim=1)
-        signal: Tensor = self.pre_transformer(frames, rows).transpose(1, 2)
+        embedded = self.code_embedding(codes + offsets[:, None])
+        if self.fused is not None:
+            behind: Tensor = self.pre_transformer(embedded.mean(dim=1, dtype=torch.float32), rows)
+            samples: Tensor = self.fused(behind.to(embedded.dtype), rows)
+            return samples
+        signal: Tensor = self.pre_transformer(embedded.mean(dim=1), rows).transpose(1, 2)
         for layer in (*self.upsample, *self.decoder):
             signal = layer(signal, rows)
         return signal[:, 0].clamp(-1.0, 1.0)
+
+    def _fuse(self) -> None:
+        from voice_omni.models.qwen3_omni.code2wav_fused import Fused
+
+        self.fused = Fused(self.upsample, self.decoder)
+        self.upsample, self.decoder = nn.ModuleList(), nn.ModuleList()
+        self.pre_transformer.float()
+        for module in self.pre_transformer.modules():
+            if isinstance(module, History):
+                module.dtype = torch.float32
+
+
+def fusing(device: torch.device) -> bool:
+    """Whether the layers behind the transformer are those of :mod:`.code2wav_fused`: on a GPU with Triton."""
+    return device.type == "cuda" and find_spec("triton") is not None
