@@ -15,8 +15,8 @@ ROOT = Path(__file__).parent
 
 CASES: dict[str, tuple[str, ...]] = {
     "1: sound that was handed on goes on playing": (
-        "session/test_session.py::test_speech_over_the_answer_stops_it_at_once_and_history_holds_what_was_heard",
-        "session/test_session.py::test_what_waits_for_a_slow_client_is_not_sent_after_an_interruption",
+        "session/test_floor.py::test_speech_over_the_answer_stops_it_at_once_and_history_holds_what_was_heard",
+        "session/test_floor.py::test_what_waits_for_a_slow_client_is_not_sent_after_an_interruption",
         "session/test_outbox.py::test_stale_deltas_are_not_sent_and_what_frames_them_is",
     ),
     "2: a syllable of the old answer after the interruption": (
@@ -25,23 +25,23 @@ CASES: dict[str, tuple[str, ...]] = {
         "session/test_reply_run.py::test_after_an_abort_nothing_is_reported_even_by_a_reply_that_does_not_stop",
     ),
     "4: answers that overlap": (
-        "session/test_session.py::test_two_interruptions_leave_one_response_alive_and_no_mixture",
+        "session/test_floor.py::test_two_interruptions_leave_one_response_alive_and_no_mixture",
         "realtime/test_core_machine.py::Client",
     ),
     "6, 46: speech after the response is done changes nothing": (
-        "session/test_session.py::test_speech_after_the_response_is_done_still_cuts_what_is_playing",
+        "session/test_floor.py::test_speech_after_the_response_is_done_still_cuts_what_is_playing",
         "session/test_ledger.py::test_the_item_being_played_is_cut_where_it_is_and_later_ones_at_zero",
-        "realtime/test_core.py::test_truncation_takes_the_unheard_words_out_of_the_item_and_of_history",
+        "realtime/test_truncation.py::test_truncation_takes_the_unheard_words_out_of_the_item_and_of_history",
     ),
     "8: speech while nothing plays interrupts": (
-        "session/test_session.py::test_speech_when_nothing_plays_interrupts_nothing",
+        "session/test_floor.py::test_speech_when_nothing_plays_interrupts_nothing",
     ),
     "9: two answers to one turn": (
-        "session/test_session.py::test_one_turn_gets_one_answer_even_if_the_client_asks_for_it_too",
+        "session/test_replying.py::test_one_turn_gets_one_answer_even_if_the_client_asks_for_it_too",
         "realtime/test_core_machine.py::Client",
     ),
     "11: an error that cannot be told from others makes its sender wait": (
-        "realtime/test_core.py::test_a_second_response_is_refused_at_once_with_its_event_id",
+        "realtime/test_responses.py::test_a_second_response_is_refused_at_once_with_its_event_id",
         "realtime/test_client_events.py::test_the_sender_of_a_faulty_event_is_still_told_which_one_it_was",
         "fuzz/test_session.py::test_random_messages",
     ),
@@ -53,17 +53,17 @@ CASES: dict[str, tuple[str, ...]] = {
         "fuzz/test_session.py::test_random_messages",
     ),
     "15: a commit after the server's own makes a turn out of silence": (
-        "session/test_session.py::test_a_commit_after_the_servers_own_makes_no_phantom_turn",
+        "session/test_replying.py::test_a_commit_after_the_servers_own_makes_no_phantom_turn",
         "realtime/test_core.py::test_with_turn_detection_silence_cannot_be_committed",
-        "session/test_session.py::test_sound_without_words_leaves_no_item_and_no_response",
+        "session/test_turn_taking.py::test_sound_without_words_leaves_no_item_and_no_response",
     ),
     "16: a rejected commit with every turn": (
         "realtime/test_core.py::test_a_commit_of_too_little_says_how_much_there_was",
-        "session/test_session.py::test_a_commit_after_the_servers_own_makes_no_phantom_turn",
+        "session/test_replying.py::test_a_commit_after_the_servers_own_makes_no_phantom_turn",
     ),
     "18: a sample that is split over two appends": (
         "realtime/test_input_audio.py::test_samples_do_not_depend_on_how_the_bytes_were_cut",
-        "session/test_session.py::test_however_the_bytes_are_cut_the_session_behaves_the_same",
+        "session/test_turn_taking.py::test_however_the_bytes_are_cut_the_session_behaves_the_same",
     ),
     "19: an odd chunk is padded, which shifts what follows": (
         "audio/test_pcm.py::test_an_aligner_gives_whole_samples_and_loses_nothing_whatever_the_cuts",
@@ -109,16 +109,16 @@ CASES: dict[str, tuple[str, ...]] = {
         "audio/test_resample.py::test_the_length_is_the_duration",
     ),
     "31, 32: frames that stop coming in the middle of a turn": (
-        "session/test_session.py::test_frames_that_stop_coming_end_the_turn",
-        "session/test_hearing.py::test_sound_that_stops_while_a_question_is_open_ends_the_turn_with_all_of_it",
+        "session/test_ear.py::test_frames_that_stop_coming_end_the_turn",
+        "session/test_hearing.py::test_sound_that_stops_while_a_question_is_open_ends_the_turn_where_it_paused",
     ),
     "34: noise keeps the turn from ending": (
         "session/test_hearing.py::test_speech_in_noise_still_ends",
-        "session/test_session.py::test_an_endless_utterance_is_ended",
+        "session/test_ear.py::test_an_endless_utterance_is_ended",
     ),
     "35: a noise takes the answer away": (
-        "session/test_turn_policy.py::test_an_answer_that_noise_ended_before_it_was_heard_is_given_after_all",
-        "session/test_turn_policy.py::test_only_what_means_to_interrupt_does_and_clients_hear_of_nothing_else",
+        "session/test_turn_taking.py::test_an_answer_that_noise_ended_before_it_was_heard_is_given_after_all",
+        "session/test_floor.py::test_only_what_means_to_interrupt_does_and_clients_hear_of_nothing_else",
     ),
     "37: the first syllable is cut off": (
         "session/test_hearing.py::"
@@ -127,21 +127,21 @@ CASES: dict[str, tuple[str, ...]] = {
     "38: the person goes on just as the answer starts": (
         "session/test_session_protocol.py::"
         "test_who_goes_on_just_as_the_answer_starts_is_answered_once_and_to_all_of_it",
-        "session/test_session.py::test_going_on_when_the_answer_was_just_promised_aborts_it_unheard",
-        "session/test_session.py::test_going_on_before_the_words_are_known_is_the_same_turn",
+        "session/test_turn_taking.py::test_going_on_when_the_answer_was_just_promised_aborts_it_unheard",
+        "session/test_turn_taking.py::test_going_on_before_the_words_are_known_is_the_same_turn",
     ),
     "39: a partial update turns turn detection off": (
-        "session/test_session.py::test_one_changed_threshold_leaves_turn_detection_on",
+        "session/test_ear.py::test_one_changed_threshold_leaves_turn_detection_on",
         "realtime/test_settings.py::test_one_threshold_changes_nothing_else_and_keeps_turn_detection_on",
         "realtime/test_settings.py::test_an_update_with_only_transcription_leaves_turn_detection_alone",
     ),
     "41: the answer answers itself": (
-        "session/test_turn_policy.py::test_where_answers_echo_a_person_still_interrupts_with_words_of_their_own",
+        "session/test_floor.py::test_where_answers_echo_a_person_still_interrupts_with_words_of_their_own",
         "session/test_interruption.py::test_where_answers_echo_only_other_words_interrupt_however_long_the_sound_lasts",
     ),
     "42, 45: history holds what was sent, not what was heard": (
-        "session/test_session.py::test_speech_over_the_answer_stops_it_at_once_and_history_holds_what_was_heard",
-        "realtime/test_core.py::test_an_answer_of_which_nothing_was_heard_is_removed",
+        "session/test_floor.py::test_speech_over_the_answer_stops_it_at_once_and_history_holds_what_was_heard",
+        "realtime/test_truncation.py::test_an_answer_of_which_nothing_was_heard_is_removed",
         "realtime/test_limits.py::test_where_the_server_plays_it_removes_what_nobody_heard",
     ),
     "47: inference keeps pings from being answered": (

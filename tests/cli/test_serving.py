@@ -13,6 +13,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from tests.support.patience import PATIENCE_S
 from tests.support.pipelines import INLINE, toy_settings
 from tests.support.toy import PIPELINE
 from voice_omni.cli.realtime_client import KEY_VARIABLE, open_session
@@ -56,7 +57,7 @@ async def test_bad_keys_are_known_before_anything_starts(tmp_path: Path) -> None
 async def _close_code(connection: ClientConnection, *messages: str) -> int | None:
     """Send, then read until the server closes."""
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             for message in messages:
                 await connection.send(message)
             while True:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from tests.support.pipelines import patient
 from voice_omni import models
 from voice_omni.cli.main import main
 from voice_omni.client.interface import AudioDelta, Done, GenerateRequest, ReplyEvent, Samples
@@ -56,7 +57,7 @@ def expected(text: str, base_hz: float) -> Samples:
 
 
 async def test_it_speaks_through_the_real_launcher_in_its_own_processes(spec: PipelineSpec, tmp_path: Path) -> None:
-    settings = load(spec, None, ["stages.code2wav.scheduler.first_frames=1"], {}).settings
+    settings = patient(load(spec, None, ["stages.code2wav.scheduler.first_frames=1"], {}).settings)
     async with Launcher(spec, settings, run_base=tmp_path) as pipeline:
         reply = await pipeline.client.open(GenerateRequest(input="speak", text="hello you"))
         events: list[ReplyEvent] = [event async for event in reply]

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.support.caller import eventually, services
+from tests.support.patience import PATIENCE_S
 from tests.support.scripted import Script, ScriptedClient
 from tests.support.silero import silero
 from tests.support.speech import recording
@@ -55,7 +56,7 @@ async def test_events_go_over_lines(silero: SileroModel) -> None:
     async with connected(serve) as (reader, writer):
         writer.write(b'{"type": "response.create"}\n')
         kinds = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not kinds or kinds[-1] != "response.done":
                 kinds.append(json.loads(await reader.readline())["type"])
         assert kinds[0] == "session.created"
@@ -74,7 +75,7 @@ async def test_a_session_that_ends_closes_the_connection(silero: SileroModel) ->
     async with connected(serve) as (reader, _):
         await reader.readline()
         sessions.drain()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await reader.read()
     assert not len(sessions)
 
@@ -95,7 +96,7 @@ async def test_a_line_of_sound_asks_is_answered_and_interrupts(silero: SileroMod
         async def until(loud: bool) -> int:
             """How many frames come before one with sound in it, or the first of 300 ms of silence."""
             waited, quiet = 0, 0
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(PATIENCE_S):
                 while True:
                     frame = decode_pcm16(await reader.readexactly(2 * RATE // 50))
                     has_sound = bool(np.abs(frame).max() > 0.01)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from tests.support.pipelines import patient
 from voice_omni.client.interface import (
     AudioDelta,
     Done,
@@ -26,7 +27,7 @@ ASKED = Message("user", "What's the weather in Paris?")
 
 
 async def test_a_call_its_result_and_a_greeting_in_sound() -> None:
-    async with Launcher(PIPELINE, default_settings(PIPELINE), stages=PIPELINE.routes["text"]) as pipeline:
+    async with Launcher(PIPELINE, patient(default_settings(PIPELINE)), stages=PIPELINE.routes["text"]) as pipeline:
 
         async def ask(*messages: Message, choice: NamedTool | None = None) -> list[ReplyEvent]:
             request = GenerateRequest(input="text", messages=messages, tools=TOOLS, tool_choice=choice or "auto")

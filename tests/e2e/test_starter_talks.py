@@ -13,6 +13,8 @@ import soundfile
 import soxr
 from transformers.models.whisper.english_normalizer import EnglishTextNormalizer
 
+from tests.support.patience import PATIENCE_S
+from tests.support.pipelines import patient
 from tests.support.server_process import Heard, call, server_process
 from voice_omni.audio.pcm import Samples
 from voice_omni.cli.realtime_client import RATE
@@ -53,7 +55,7 @@ async def call_with_all(recordings: list[Samples], patience_s: float) -> list[He
 async def transcribe_all(sounds: list[Samples]) -> list[str]:
     """Through the recogniser alone; what is longer than its window is its own affair."""
     texts = []
-    launcher = Launcher(PIPELINE, default_settings(PIPELINE), stages=PIPELINE.routes["transcribe"])
+    launcher = Launcher(PIPELINE, patient(default_settings(PIPELINE)), stages=PIPELINE.routes["transcribe"])
     async with launcher as pipeline:
         for sound in sounds:
             reply = await pipeline.client.open(GenerateRequest(input="speech", output="transcript"))
@@ -77,7 +79,7 @@ async def _send(reply, samples: Samples) -> None:  # type: ignore[no-untyped-def
 def answers() -> dict[str, Heard]:
     """Every labelled recording, played to one server."""
     recordings = [load(DATA / "speech" / label["file"]) for label in LABELS]
-    heard = asyncio.run(call_with_all(recordings, patience_s=20))
+    heard = asyncio.run(call_with_all(recordings, patience_s=PATIENCE_S))
     return {label["file"]: one for label, one in zip(LABELS, heard, strict=True)}
 
 

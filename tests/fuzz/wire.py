@@ -17,8 +17,7 @@ from websockets.typing import Subprotocol
 from tests.fuzz.mutations import Fuzzer
 from tests.fuzz.session import Tally
 from tests.fuzz.variants import VARIANTS, Variant
-
-_PATIENCE_S = 20.0
+from tests.support.patience import PATIENCE_S
 
 
 async def fuzz_connection(
@@ -48,7 +47,7 @@ async def fuzz_connection(
 
         reading = asyncio.create_task(read())
         try:
-            async with asyncio.timeout(_PATIENCE_S + messages):
+            async with asyncio.timeout(PATIENCE_S + messages):
                 for _ in range(messages):
                     message = fuzzer.message()
                     tally.messages[message.kind] += 1
@@ -83,7 +82,7 @@ async def fuzz_frames(address: str, frames: bytes, tally: Tally) -> str:
             f"GET /v1/realtime HTTP/1.1\r\nHost: {address}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
         )
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(PATIENCE_S):
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101")
             writer.write(frames)
             rest = await reader.read()
@@ -155,7 +154,7 @@ async def fuzz_http(address: str, request: bytes, tally: Tally) -> None:
     try:
         writer.write(request)
         writer.write_eof()
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(PATIENCE_S):
             answer = await reader.read()
     except ConnectionError:
         answer = b""

@@ -12,7 +12,8 @@ import pytest
 from tests.support.protocol import MANUAL, Script, kinds
 from voice_omni.client.interface import Message
 from voice_omni.realtime import commands
-from voice_omni.realtime.settings import EXTENDED_RATES
+from voice_omni.realtime.settings import EXTENDED_RATES, Session
+from voice_omni.realtime.transcription_session import transcribing
 
 PICTURE = "data:image/png;base64," + base64.b64encode(b"\x89PNG").decode()
 
@@ -60,7 +61,6 @@ def test_images_are_data_uris(url: Any, code: str) -> None:
         {"truncation": {"type": "retention_ratio", "retention_ratio": 0.8, "token_limits": {"post_instructions": 500}}},
         {"tracing": "auto"},
         {"tracing": {"workflow_name": "w", "group_id": "g", "metadata": {"a": "b"}}},
-        {"include": ["item.input_audio_transcription.logprobs"]},
         {"parallel_tool_calls": False},
         {"reasoning": {"effort": "low"}},
         {"reasoning": {"effort": "xhigh"}},
@@ -72,6 +72,13 @@ def test_settings_that_are_kept_and_echoed(settings: dict[str, Any]) -> None:
     [event] = Script().send("session.update", session=settings)
     [(name, value)] = settings.items()
     assert event["session"][name] == value
+
+
+@pytest.mark.parametrize("asked", [["item.input_audio_transcription.logprobs"], [], None])
+@pytest.mark.parametrize("session", [Session(), transcribing(Session())], ids=lambda session: session.type)
+def test_log_probabilities_may_be_asked_for_and_are_not_promised(session: Session, asked: list[str] | None) -> None:
+    [event] = Script(session).send("session.update", session={"include": asked})
+    assert event["session"]["include"] is None
 
 
 @pytest.mark.parametrize(

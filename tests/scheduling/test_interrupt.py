@@ -7,14 +7,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from tests.support.patience import PATIENCE_S
 from voice_omni.model_runner.interface import Outcome, Work
 from voice_omni.proto.errors import OmniError
 from voice_omni.proto.payload import OmniRequest, StagePayload
 from voice_omni.scheduling.interface import EndIn, FailedOut, New, Outgoing, ResultOut
 from voice_omni.scheduling.options import SimpleOptions
 from voice_omni.scheduling.simple import SimpleScheduler
-
-PATIENCE_S = 20
 
 
 class Slow:

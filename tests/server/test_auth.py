@@ -12,6 +12,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.support.caller import Caller, request_json, services
+from tests.support.patience import PATIENCE_S
 from tests.support.scripted import ScriptedClient
 from tests.support.serving import serving
 from voice_omni.server import Access, Services, create_app
@@ -163,4 +164,4 @@ async def test_refusals_do_not_count_as_sessions(closed: Services) -> None:
             with pytest.raises(InvalidStatus):
                 await _created(address, WRONG)
         assert len(app.state.sessions) == 0
-        await asyncio.wait_for(_created(address, BEARER), 10)
+        await asyncio.wait_for(_created(address, BEARER), PATIENCE_S)

@@ -21,6 +21,7 @@ from openai import AsyncOpenAI
 
 from tests.support.caller import eventually, get_json, request_json, services
 from tests.support.calling import RATE, RtcCaller, calling, offer, request
+from tests.support.patience import PATIENCE_S
 from tests.support.scripted import Script, ScriptedClient
 from tests.support.serving import serving
 from tests.support.speech import recording
@@ -51,7 +52,7 @@ NOBODY = {"sessions": 0, "calls": 0}
 
 
 async def until_nobody_calls(address: str) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE_S):
         while await state(address) != NOBODY:
             await asyncio.sleep(0.02)
 
@@ -235,7 +236,7 @@ async def test_a_caller_who_leaves_frees_the_session_and_aborts_the_answer(siler
 
 
 async def test_a_caller_who_vanishes_is_missed(silero: SileroModel) -> None:
-    brief = WebRtcOptions(disconnect_timeout_s=1.0)
+    brief = WebRtcOptions(disconnect_timeout_s=3.0)
     async with serving(create_app(services(ScriptedClient(), silero, webrtc=brief))) as address:
         async with calling(address) as caller:
             caller.vanish()
@@ -249,7 +250,7 @@ async def test_a_line_may_be_silent_until_its_caller_vanishes_and_then_another_i
 ) -> None:
     """Sound stops in the middle of a turn, comes back much later, and then everything stops."""
     monkeypatch.setattr("aioice.ice.CONSENT_INTERVAL", 0.3)  # the caller's checks: in proportion to the timeout
-    brief = WebRtcOptions(disconnect_timeout_s=1.5)
+    brief = WebRtcOptions(disconnect_timeout_s=3.0)
     client = ScriptedClient(lambda request, number: Script(answer="Yes.", word_seconds=0.3))
     one = services(client, silero, webrtc=brief, max_sessions=1)
     said = recording("question-10")
@@ -372,7 +373,7 @@ async def test_a_media_process_that_dies_takes_only_its_own_calls_with_it(
         victim = (await media(address))[0]["pid"]
         with caplog.at_level(logging.ERROR):
             os.kill(victim, signal.SIGKILL)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 while await state(address) != {"sessions": 1, "calls": 1}:
                     await asyncio.sleep(0.02)
         assert "a media process died with 1 calls in it" in caplog.text

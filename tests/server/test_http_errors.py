@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.caller import request_json, services
+from tests.support.patience import PATIENCE_S
 from tests.support.scripted import ScriptedClient
 from tests.support.serving import serving
 from voice_omni.server import create_app
@@ -54,7 +55,7 @@ async def _until_closed(address: str, *pieces: bytes, pause: float = 0.0) -> byt
     for piece in pieces:
         writer.write(piece)
         await asyncio.sleep(pause)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         answer = await reader.read()
     writer.close()
     return answer

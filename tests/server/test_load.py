@@ -15,6 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.support.caller import Caller, eventually, services
+from tests.support.patience import PATIENCE_S
 from tests.support.scripted import Script, ScriptedClient
 from tests.support.serving import serving
 from tests.support.speech import recording
@@ -48,7 +49,7 @@ async def _call(connection: ClientConnection) -> Caller:
         due += FRAME / RATE
         await asyncio.sleep(due - loop.time())
     await caller.say(np.zeros(RATE, np.float32), chunk=FRAME)
-    await caller.until("response.done", within=60)
+    await caller.until("response.done", within=PATIENCE_S)
     return caller
 
 
@@ -57,9 +58,9 @@ async def test_twenty_callers_on_a_busy_machine_all_stay_and_one_more_is_told_to
 ) -> None:
     app = create_app(services(ScriptedClient(), silero, max_sessions=CALLERS))
     # Pings far oftener than usual: whoever could not answer them in time would be closed with 1011.
-    async with serving(app, ws_ping_interval=0.5, ws_ping_timeout=15.0) as address:
+    async with serving(app, ws_ping_interval=0.5, ws_ping_timeout=PATIENCE_S) as address:
         url = f"ws://{address}/v1/realtime"
-        connections = [await connect(url, ping_interval=0.5, ping_timeout=15) for _ in range(CALLERS)]
+        connections = [await connect(url, ping_interval=0.5, ping_timeout=PATIENCE_S) for _ in range(CALLERS)]
         calls = [asyncio.create_task(_call(connection)) for connection in connections]
         async with connect(url) as refused:
             assert (await Caller(refused).until("error"))["error"]["code"] == "overloaded"

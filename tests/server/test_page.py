@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from tests.support.caller import services
+from tests.support.patience import PATIENCE_S
 from tests.support.scripted import ScriptedClient
 from tests.support.serving import serving
 from voice_omni.server import Access, create_app, page
@@ -37,7 +38,7 @@ async def fetch(address: str, path: str, method: str = "GET", **headers: str) ->
 
     def run() -> Answer:
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
                 return Answer(answer.status, dict(answer.headers), answer.read())
         except urllib.error.HTTPError as error:
             with error:

@@ -10,6 +10,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.support.caller import services
+from tests.support.patience import PATIENCE_S
 from tests.support.scripted import ScriptedClient
 from tests.support.serving import serving
 from voice_omni.server import create_app
@@ -36,7 +37,7 @@ async def test_a_browser_is_told_in_an_event(silero: SileroModel) -> None:
         serving(create_app(services(ScriptedClient(), silero))) as address,
         connect(f"ws://{address}{PATH}", subprotocols=["realtime"]) as connection,  # type: ignore[list-item]
     ):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             event = json.loads(await connection.recv())
             with pytest.raises(ConnectionClosed):
                 await connection.recv()

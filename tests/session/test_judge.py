@@ -8,6 +8,7 @@ import threading
 import numpy as np
 import pytest
 
+from tests.support.patience import PATIENCE_S
 from tests.support.speech import recording
 from voice_omni.audio.pcm import Samples
 from voice_omni.session.judge import SmartTurnJudge
@@ -24,7 +25,7 @@ class Blocking:
     def probability(self, samples: Samples) -> float:
         self.calls.append(threading.current_thread().name)
         self.began.set()
-        self.go.wait(10)
+        self.go.wait(PATIENCE_S)
         return 0.25
 
 
@@ -32,7 +33,7 @@ async def test_the_loop_runs_on_while_threads_compute_and_a_cancelled_question_i
     model = Blocking()
     judge = SmartTurnJudge(model, threads=1)  # type: ignore[arg-type]
     first, second = judge.ask(np.zeros(1, np.float32)), judge.ask(np.zeros(1, np.float32))
-    await asyncio.to_thread(model.began.wait, 10)
+    await asyncio.to_thread(model.began.wait, PATIENCE_S)
     second.cancel()
     await asyncio.sleep(0.01)  # the loop tells the pool
     assert not first.done()

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
 from voice_omni.session.fence import EpochFence
 from voice_omni.session.outbox import FULL_BYTES, ROOM_BYTES, BinaryFrame, Close, Outbox
 
@@ -49,13 +50,13 @@ async def test_dropping_makes_room_at_once() -> None:
     assert not waiting.done()
     fence.bump()
     outbox.drop_stale()
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, PATIENCE_S)
 
 
 async def test_content_waits_earlier_than_answers() -> None:
     outbox = Outbox(EpochFence())
     outbox.put([_delta("x" * ROOM_BYTES)])
-    await asyncio.wait_for(outbox.drained(), 1)
+    await asyncio.wait_for(outbox.drained(), PATIENCE_S)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(outbox.room(), 0.01)
     outbox.put([_delta("x" * FULL_BYTES)])
@@ -63,7 +64,7 @@ async def test_content_waits_earlier_than_answers() -> None:
         await asyncio.wait_for(outbox.drained(), 0.01)
     await outbox.get()
     await outbox.get()
-    await asyncio.wait_for(outbox.room(), 1)
+    await asyncio.wait_for(outbox.room(), PATIENCE_S)
 
 
 async def test_after_closing_what_waits_is_sent_and_nothing_is_added() -> None:

@@ -160,6 +160,16 @@ def test_going_on_after_a_judgement_makes_the_next_silence_a_new_question() -> N
     assert [type(event) for event in events if event is not None] == [Resumed, Paused, Undecided]
 
 
+def test_whoever_judges_from_the_middle_of_a_pause_on_knows_nothing_of_it() -> None:
+    detector = TurnDetector(SETTINGS)
+    run((SPEECH, 5), (SILENCE, 8), detector=detector)
+    assert detector.paused
+    detector.judge_by(JudgedSilence(SEMANTIC))
+    assert not detector.paused
+    events = [detector.update(Frame((14 + n) * WINDOW, SILENCE)) for n in range(8)]
+    assert [type(event) for event in events if event is not None] == [Paused, Undecided]
+
+
 def test_a_noise_in_the_silence_puts_the_question_off_until_it_is_over() -> None:
     kinds = [type(event) for event in run((SPEECH, 5), (SILENCE, 7), (SPEECH, 1), (SILENCE, 1), detector=judged())]
     assert kinds == [Started, Paused, Undecided]

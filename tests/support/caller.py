@@ -12,6 +12,7 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection
 
+from tests.support.patience import PATIENCE_S
 from voice_omni.audio.pcm import Samples, encode_pcm16
 from voice_omni.server import ModelCard, Services
 from voice_omni.session.options import SessionOptions
@@ -29,11 +30,9 @@ def services(client: Any, silero: SileroModel, *, ready: bool = True, **fields: 
 
 async def eventually(condition: Callable[[], bool]) -> None:
     """Wait until a condition that nothing announces holds."""
-    for _ in range(1000):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise TimeoutError("it did not come to hold in 10 s")
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.01)
 
 
 async def get_json(address: str, path: str) -> tuple[int, Any]:
@@ -60,7 +59,7 @@ async def request_json(
 
     def fetch() -> tuple[int, Any, Mapping[str, str]]:
         try:
-            answer = urllib.request.urlopen(request, timeout=10)
+            answer = urllib.request.urlopen(request, timeout=PATIENCE_S)
         except urllib.error.HTTPError as error:
             answer = error
         with answer:
@@ -85,7 +84,7 @@ class Caller:
             data = encode_pcm16(samples[start : start + chunk])
             await self.send("input_audio_buffer.append", audio=base64.b64encode(data).decode())
 
-    async def until(self, kind: str, within: float = 20.0) -> Event:
+    async def until(self, kind: str, within: float = PATIENCE_S) -> Event:
         """The next event of a kind; those before it are kept as well."""
         async with asyncio.timeout(within):
             while True:

@@ -9,7 +9,7 @@ import json
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import AudioStreamTrack, MediaStreamError
 
+from tests.support.patience import PATIENCE_S
 from voice_omni.audio.pcm import Samples
 from voice_omni.audio.resample import StreamResampler
 
@@ -53,7 +54,7 @@ async def request(
 
     def fetch() -> Answer:
         try:
-            answer = urllib.request.urlopen(asked, timeout=30)
+            answer = urllib.request.urlopen(asked, timeout=PATIENCE_S)
         except urllib.error.HTTPError as error:
             answer = error
         with answer:
@@ -129,10 +130,11 @@ class RtcCaller:
         self.voice = Voice()
         self.events: list[Event] = []
         self.sound: list[tuple[float, Samples]] = []
-        """When each frame came, and its samples: float32 at 48 kHz, mono."""
+        """When each frame is to be played, in seconds of the track, and its samples: float32 at 48 kHz, mono."""
         self.call_id = ""
         self.hung_up = asyncio.Event()
         self._arrived = asyncio.Event()
+        self._sounded = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
         self.connection.addTrack(self.voice)
         self.channel = self.connection.createDataChannel("oai-events")
@@ -168,7 +170,7 @@ class RtcCaller:
         while not self.voice.quiet:
             await asyncio.sleep(0.02)
 
-    async def until(self, kind: str, count: int = 1, within: float = 30.0, **fields: Any) -> Event:
+    async def until(self, kind: str, count: int = 1, within: float = PATIENCE_S, **fields: Any) -> Event:
         """Wait for the ``count``-th event of a kind with these fields."""
         async with asyncio.timeout(within):
             while len(found := [each for each in self.all(kind) if fields.items() <= each.items()]) < count:
@@ -182,10 +184,26 @@ class RtcCaller:
     def kinds(self) -> list[str]:
         return [event["type"] for event in self.events]
 
-    def heard(self, threshold: float = 0.02) -> Samples:
+    def heard(self) -> Samples:
         """All frames in which there is sound."""
-        loud = [samples for _, samples in self.sound if np.abs(samples).max() > threshold]
-        return np.concatenate([np.zeros(0, np.float32), *loud])
+        return np.concatenate([np.zeros(0, np.float32), *(samples for _, samples in self.sound if _loud(samples))])
+
+    async def hear(self, seconds: float) -> None:
+        """Wait until there was so much sound."""
+        await self._listened(lambda: len(self.heard()) >= seconds * RATE)
+
+    async def silence(self, seconds: float = 0.3) -> None:
+        """Wait until the last so many seconds of the track are silent."""
+        count = round(seconds * RATE / FRAME)
+        await self._listened(
+            lambda: len(self.sound) >= count and not any(_loud(samples) for _, samples in self.sound[-count:])
+        )
+
+    async def _listened(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():
+                self._sounded.clear()
+                await self._sounded.wait()
 
     def _on_message(self, message: str) -> None:
         self.events.append(json.loads(message))
@@ -199,7 +217,12 @@ class RtcCaller:
             while True:
                 frame = await track.recv()
                 sound = frame.to_ndarray().reshape(-1, len(frame.layout.channels)).astype(np.float32)
-                self.sound.append((asyncio.get_running_loop().time(), sound.mean(axis=1) / 32768))
+                self.sound.append((float(frame.pts * frame.time_base), sound.mean(axis=1) / 32768))
+                self._sounded.set()
+
+
+def _loud(samples: Samples) -> bool:
+    return bool(np.abs(samples).max() > 0.02)
 
 
 @contextlib.asynccontextmanager

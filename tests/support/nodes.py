@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from tests.support.patience import PATIENCE_S
 from voice_omni.pipeline.node import Node, Parcel
 from voice_omni.pipeline.signal import Signal
 from voice_omni.proto.messages import Abort, Deliver, Message, PeerDown, PeerUp
 from voice_omni.relay.cuda_ipc import CudaIpc
 
-PATIENCE_S: Final = 20.0
 """Only reached when a test would hang otherwise."""
 
 M = TypeVar("M")

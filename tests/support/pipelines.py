@@ -11,11 +11,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.support.patience import PATIENCE_S
 from tests.support.toy import PIPELINE
 from voice_omni.config.settings import ProcessSettings, Settings, default_settings
 from voice_omni.pipeline.coordinator import RequestHandle
 from voice_omni.pipeline.launcher import Launcher
 from voice_omni.proto.payload import Data, OmniRequest
+
+PATIENT = {"hang_ms": 60_000.0, "abort_deadline_s": PATIENCE_S, "restart_wait_s": PATIENCE_S}
+"""Limits of a pipeline that does not take a busy machine for a fault: a process that gets no processor lives."""
 
 STAGES = tuple(stage.name for stage in PIPELINE.stages)
 
@@ -40,12 +44,16 @@ def toy_settings(
         settings,
         processes=dict(processes or settings.processes),
         stages=stages,
-        limits=msgspec.structs.replace(settings.limits, **{"max_requests": 256, **limits}),
+        limits=msgspec.structs.replace(settings.limits, **{"max_requests": 256, **PATIENT, **limits}),
     )
 
 
 INLINE = {"all": ProcessSettings(stages=STAGES, inline=True)}
 """Every stage in the test's own process: fast, for what needs no processes."""
+
+
+def patient(settings: Settings) -> Settings:
+    return msgspec.structs.replace(settings, limits=msgspec.structs.replace(settings.limits, **PATIENT))
 
 
 def launch(settings: Settings, run_base: Path) -> Launcher:
@@ -81,7 +89,7 @@ def held(pipeline: Launcher) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-async def until_idle(pipeline: Launcher, patience_s: float = 10.0) -> Data:
+async def until_idle(pipeline: Launcher, patience_s: float = PATIENCE_S) -> Data:
     """What is still held after the stages had time to let go of everything: an empty dictionary."""
     deadline = asyncio.get_running_loop().time() + patience_s
     while held(pipeline) and asyncio.get_running_loop().time() < deadline:

@@ -18,6 +18,12 @@ MANUAL = Session(audio=Audio(input=AudioInput(turn_detection=None)))
 RATE = 24000
 
 
+def message(text: str, **fields: Any) -> dict[str, Any]:
+    """An item of the person's."""
+    content = [{"type": "input_text", "text": text}]
+    return {"type": "message", "role": "user", "content": content, **fields}
+
+
 class Script:
     """A core with what it has put out."""
 
@@ -52,9 +58,7 @@ class Script:
         return error
 
     def message(self, text: str, **fields: Any) -> None:
-        content = [{"type": "input_text", "text": text}]
-        item = {"type": "message", "role": "user", "content": content, **fields}
-        self.send("conversation.item.create", item=item)
+        self.send("conversation.item.create", item=message(text, **fields))
 
     def sound(self, milliseconds: float) -> None:
         data = base64.b64encode(bytes(2 * int(milliseconds * 24))).decode()

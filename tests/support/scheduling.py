@@ -8,8 +8,9 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
+from tests.support.patience import PATIENCE_S
 from voice_omni.proto.payload import OmniRequest, StagePayload
 from voice_omni.scheduling.interface import (
     AbortedOut,
@@ -22,7 +23,6 @@ from voice_omni.scheduling.interface import (
     StreamOut,
 )
 
-_PATIENCE_S: Final = 30.0
 """Only reached when a test would hang otherwise."""
 
 M = TypeVar("M")
@@ -92,7 +92,7 @@ class SimulatedInbox:
             self._until = until
             self._running = True
             self._turn.notify_all()
-            assert self._turn.wait_for(lambda: not self._running, _PATIENCE_S), "the scheduler does not come to rest"
+            assert self._turn.wait_for(lambda: not self._running, PATIENCE_S), "the scheduler does not come to rest"
         if self._error is not None:
             raise self._error
 
@@ -157,7 +157,7 @@ class Simulation:
     def stop(self) -> list[Outgoing]:
         self.scheduler.stop()
         self._inbox.let_run(self.clock.now)
-        self._thread.join(_PATIENCE_S)
+        self._thread.join(PATIENCE_S)
         return self.take()
 
 

@@ -13,17 +13,25 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.patience import PATIENCE_S
+from tests.support.pipelines import PATIENT
 from voice_omni.audio.pcm import Samples, decode_pcm16
 from voice_omni.cli.realtime_client import RATE, RealtimeClient, open_session
 
 FRAME = RATE // 50
+COMMAND = (
+    *(sys.executable, "-m", "voice_omni.cli.main", "serve", "--port", "0"),
+    *(word for name, value in PATIENT.items() for word in ("--set", f"limits.{name}={value:g}")),
+)
+"""``voice-omni serve`` on a free port."""
 
 
 @contextlib.asynccontextmanager
 async def server_process(*arguments: str) -> AsyncIterator[str]:
     """``voice-omni serve`` on a free port; its address."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "voice_omni.cli.main", "serve", "--port", "0", *arguments),
+        *COMMAND,
+        *arguments,
         stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
@@ -70,7 +78,7 @@ class Heard:
         return np.concatenate(self.sound) if self.sound else np.zeros(0, np.float32)
 
 
-async def call(url: str, recording: Samples, *, patience_s: float = 20.0) -> Heard:
+async def call(url: str, recording: Samples, *, patience_s: float = PATIENCE_S) -> Heard:
     """Play ``recording`` (24 kHz) and then silence in real time, until every turn in it is answered.
 
     ``patience_s``: how long to go on after the recording has ended without an answer.

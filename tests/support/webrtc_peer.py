@@ -19,6 +19,7 @@ from aiortc import (
 from aiortc.mediastreams import MediaStreamError
 from av import AudioFrame
 
+from tests.support.patience import PATIENCE_S
 from voice_omni.audio.pcm import Samples, encode_pcm16
 
 RATE = 48_000
@@ -94,7 +95,7 @@ class Caller:
         """Offer, and accept what ``await answer(offer)`` returns; the event channel is open afterwards."""
         await self.accept(await answer(await self.offer()))
         if self.channel is not None:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 await self._opened.wait()
 
     def say(self, message: str | bytes) -> None:

@@ -12,6 +12,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.support.caller import Caller, eventually, services
+from tests.support.patience import PATIENCE_S
 from tests.support.scripted import Script, ScriptedClient
 from tests.support.serving import serving
 from tests.support.speech import recording
@@ -36,7 +37,7 @@ async def _closed(connection: ClientConnection, *messages: str) -> int | None:
     try:
         for message in messages:
             await connection.send(message)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 await connection.recv()
     except ConnectionClosed as closed:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import json
 import re
 import subprocess
-import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,7 +23,9 @@ import soundfile
 import soxr
 from playwright.sync_api import Browser, Page
 
-from tests.e2e.test_starter_talks import transcribe_all
+from tests.e2e.test_starter_talks import transcribe_all, word_errors
+from tests.support.patience import PATIENCE_S
+from tests.support.server_process import COMMAND
 from tests.support.toy_server import address, start_toy_server
 from voice_omni.audio.pcm import Samples
 
@@ -103,8 +106,7 @@ def served(folder: Path) -> Iterator[str]:
 @contextmanager
 def voice_server(*arguments: str) -> Iterator[str]:
     """``voice-omni serve`` on a free port; its address."""
-    command = (sys.executable, "-m", "voice_omni.cli.main", "serve", "--port", "0", *arguments)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             lines = iter(process.stdout.readline, "")
@@ -151,7 +153,7 @@ def connect(page: Page, **options: Any) -> dict[str, Any]:
     return state
 
 
-def until(page: Page, condition: str, seconds: int = 40) -> dict[str, Any]:
+def until(page: Page, condition: str, seconds: float = PATIENCE_S) -> dict[str, Any]:
     """The agent's state once the JavaScript ``condition`` holds of it."""
     state: dict[str, Any] = page.evaluate(f"bench.until({condition}, {seconds})")
     return state
@@ -182,6 +184,32 @@ def recording(page: Page) -> tuple[np.ndarray, int]:
     )
     samples, rate = soundfile.read(io.BytesIO(base64.b64decode(data)), dtype="float32")
     return samples, rate
+
+
+def check_capital(state: dict[str, Any]) -> None:
+    """ "question-01" was understood, and answered right to the end."""
+    [question], [answer] = turns(state, "user"), turns(state, "assistant")
+    assert word_errors(["What is the capital of France?"], [question["text"]]) == 0
+    assert "Paris" in answer["heard"]
+    assert answer["unheard"] == ""
+    assert not answer["interrupted"]
+    assert state["latency"]["median"] == answer["latencyMs"] > 0
+
+
+def check_recording(page: Page) -> None:
+    """On the agent's recording is what the one question and its answer say; a busy machine loses some of it."""
+    samples, rate = recording(page)
+    assert rate == 24_000
+    state = state_of(page)
+    said = [turns(state, "user")[0]["text"], turns(state, "assistant")[0]["heard"]]
+    assert word_errors(said, transcripts([np.ascontiguousarray(samples[:, side]) for side in (0, 1)])) < 0.5
+
+
+def health(server: str) -> dict[str, Any]:
+    """What the server at this address says of itself."""
+    with urllib.request.urlopen(f"{server}/health", timeout=PATIENCE_S) as answer:
+        told: dict[str, Any] = json.load(answer)
+        return told
 
 
 def transcripts(sounds: list[np.ndarray]) -> list[str]:

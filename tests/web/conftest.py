@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
-from playwright.sync_api import Browser, Playwright, sync_playwright
+from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 
+from tests.support.patience import PATIENCE_S
 from tests.web.bench import QUIET, SOUND, WEB, served, voice_server
+
+expect.set_options(timeout=PATIENCE_S * 1000)
 
 LOCKS = Path(tempfile.gettempdir())
 """Where test processes that run at the same time agree who installs what is missing."""

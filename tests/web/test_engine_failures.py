@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Playwright
 
+from tests.support.ports import reserved_port
 from tests.web.bench import QUIET, SOUND, connect, engine, toy_server, until
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="module")
@@ -25,15 +18,17 @@ def toy() -> Iterator[str]:
 
 
 def test_a_server_that_is_not_there(browser: Browser, bench_address: str) -> None:
-    with engine(browser, bench_address, baseUrl=f"http://127.0.0.1:{free_port()}") as page:
+    with reserved_port() as port, engine(browser, bench_address, baseUrl=f"http://127.0.0.1:{port}") as page:
         state = connect(page, microphone=False)
         assert (state["phase"], state["problem"]["code"]) == ("error", "server-unreachable")
         assert page.evaluate("bench.agent.state.activity") == "error"
 
 
 def test_a_conversation_goes_on_after_the_server_was_restarted(browser: Browser, bench_address: str) -> None:
-    port = free_port()
-    with engine(browser, bench_address, baseUrl=f"http://127.0.0.1:{port}", settings={"output": "text"}) as page:
+    with (
+        reserved_port() as port,
+        engine(browser, bench_address, baseUrl=f"http://127.0.0.1:{port}", settings={"output": "text"}) as page,
+    ):
         with toy_server(port):
             connect(page, microphone=False)
             page.evaluate("bench.agent.sendText('hello')")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.support.patience import PATIENCE_S
 from tests.web.scenes import scene_url, scenes
 
 Open = Callable[..., Page]
@@ -29,7 +30,7 @@ def show(browser: Browser, address: str) -> Iterator[Open]:
     def show(scene: str, query: dict[str, str] | None = None, **options: Any) -> Page:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
         contexts.append(context)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(PATIENCE_S * 1000)
         page = context.new_page()
         page.goto(scene_url(address, scene, **(query or {})))
         expect(page.locator(".app")).to_be_visible()

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
 from voice_omni.weights import Weights
 
 
@@ -94,7 +95,7 @@ def _handler(site: Site) -> type[BaseHTTPRequestHandler]:
             if site.login and not _has_login(self.headers.get("Authorization"), site.login):
                 reply = Reply(b"who are you?", status=401, headers={"WWW-Authenticate": 'Basic realm="index"'})
             if reply.gate and with_body:
-                assert reply.gate.wait(30)
+                assert reply.gate.wait(PATIENCE_S)
             body, status, headers = reply.body, reply.status, dict(reply.headers)
             start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").partition("-")[0])
             if start and reply.ranges and status == 200:

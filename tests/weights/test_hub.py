@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
+
 if TYPE_CHECKING:
     from .conftest import Python, Reply, Site
 
@@ -82,7 +84,7 @@ def hub(site: Site) -> Hub:
 @pytest.fixture
 def get(python: Python) -> Callable[..., str]:
     def run(source: str = "hf:org/repo", *flags: str) -> str:
-        output, errors = python(FETCH, source, *flags).communicate(timeout=60)
+        output, errors = python(FETCH, source, *flags).communicate(timeout=PATIENCE_S)
         assert output, errors
         return output.strip()
 

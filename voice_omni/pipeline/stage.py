@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from voice_omni.pipeline.intake import Intake
 from voice_omni.pipeline.lanes import EmitWindow, Lane, Place, Tombstones
 from voice_omni.pipeline.node import MAIN, Node, Parcel
 from voice_omni.pipeline.topology import Sources, Targets, Topology
@@ -104,6 +105,7 @@ class Stage:
         self._clock = clock
         self._requests: dict[str, _Request] = {}
         self._ended = Tombstones(TOMBSTONES)
+        self._intake = Intake(node, self._report)
 
     def stats(self) -> dict[str, int]:
         """Counts that are all 0 when the stage holds nothing, and the scheduler's ``busy_ms``."""
@@ -134,28 +136,7 @@ class Stage:
 
     def on_deliver(self, message: Deliver, parcel: Parcel | None) -> None:
         request = self._requests.get(message.request_id)
-        if request is None:
-            if parcel is not None:
-                parcel.drop()
-            return
-        lane = self._lane_in(request, message.source)
-        if parcel is None:
-            lane.pass_through(message)
-        else:
-            # Reserved before the read starts: reads overlap, the order is that of arrival.
-            self._node.spawn(self._read(lane, lane.reserve(), message, parcel))
-
-    async def _read(
-        self, lane: Lane[Deliver | End], place: Place[Deliver | End], message: Deliver, parcel: Parcel
-    ) -> None:
-        delivered: Deliver | None = None
-        try:
-            tree = await parcel.open()
-            delivered = Deliver(message.request_id, message.source, message.seq, message.kind, tree)
-        except OmniError as error:
-            self._report(message.request_id, error)
-        finally:
-            lane.fill(place, delivered)
+        self._intake.take(None if request is None else self._lane_in(request, message.source), message, parcel)
 
     def on_peer_down(self, node: str) -> None:
         """Report what may have been lost; the coordinator knows which of it mattered and aborts that."""

@@ -109,6 +109,7 @@ TokenLimit = Annotated[int, msgspec.Meta(ge=1, le=4096)] | Literal["inf"]
 Temperature = Annotated[float, msgspec.Meta(ge=0.6, le=1.2)]
 """The range of the beta dialect, which alone has the setting."""
 Include = tuple[Literal["item.input_audio_transcription.logprobs"], ...]
+"""What a client may ask to be told beside the usual."""
 
 
 class Tracing(_Strict, frozen=True):
@@ -149,7 +150,8 @@ class Session(_Strict, frozen=True):
 
     ``type`` ``transcription``: what is said is written down and nobody answers. Such a session is shown, and can be
     set, only in part: see :mod:`voice_omni.realtime.transcription_session`. ``temperature`` is the beta dialect's;
-    while it is unset it is not shown, and the model's own holds.
+    while it is unset it is not shown, and the model's own holds. ``include`` may be asked for and is shown as it holds:
+    None, because no recogniser here gives log probabilities.
     """
 
     type: Literal["realtime", "transcription"] = "realtime"
@@ -213,7 +215,7 @@ def updated(
     if not isinstance(patch.get("model", ""), str):
         raise ProtocolError("invalid_value", "Invalid value for 'session.model': expected a string.", "session.model")
     changes = {name: value for name, value in patch.items() if name != "model"}
-    result = convert(merged(msgspec.to_builtins(session), changes), Session)
+    result = msgspec.structs.replace(convert(merged(msgspec.to_builtins(session), changes), Session), include=None)
     check_rate(result.audio.input.format, rates, "session.audio.input.format")
     check_rate(result.audio.output.format, rates, "session.audio.output.format")
     check_prompt(result.prompt, "session.prompt")

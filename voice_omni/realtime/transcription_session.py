@@ -29,7 +29,7 @@ class _Audio(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
 
 class _TranscriptionSession(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     type: Literal["transcription"] = "transcription"
-    include: Include | None = None
+    include: Include | None = None  # asked for in vain: see Session
     audio: _Audio = _Audio()
 
 
@@ -37,13 +37,13 @@ def transcribing(session: Session) -> Session:
     """A transcription session that begins with what ``session`` says about the sound that comes in."""
     given = session.audio.input
     given = msgspec.structs.replace(given, transcription=given.transcription or Transcription())
-    return _with(session, _TranscriptionSession(include=session.include, audio=_Audio(input=given)))
+    return _with(session, _TranscriptionSession(audio=_Audio(input=given)))
 
 
 def shown(session: Session) -> dict[str, Any]:
     """The settings of a transcription session, as JSON."""
     audio = _Audio(input=session.audio.input)
-    result: dict[str, Any] = msgspec.to_builtins(_TranscriptionSession(include=session.include, audio=audio))
+    result: dict[str, Any] = msgspec.to_builtins(_TranscriptionSession(audio=audio))
     detection = result["audio"]["input"]["turn_detection"] or {}
     for name in _ABOUT_ANSWERS:
         detection.pop(name, None)
@@ -69,4 +69,4 @@ def _with(session: Session, view: _TranscriptionSession) -> Session:
         silent = msgspec.structs.replace(given.turn_detection, create_response=False, interrupt_response=False)
         given = msgspec.structs.replace(given, turn_detection=silent)
     audio = msgspec.structs.replace(session.audio, input=given)
-    return msgspec.structs.replace(session, type="transcription", include=view.include, audio=audio)
+    return msgspec.structs.replace(session, type="transcription", audio=audio)

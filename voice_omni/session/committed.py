@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-import msgspec
-
 from voice_omni.proto.errors import ErrorInfo
 from voice_omni.realtime.commands import Output
 from voice_omni.realtime.core import RealtimeCore
@@ -58,9 +56,7 @@ class CommittedTurns:
         not tell them, else when it is answered."""
         self._remember(turn, item_id)
         if self._core.transcripts_wanted and turn.scribe is None:
-            settings = msgspec.structs.replace(self._core.prospect(), output="transcript")
-            turn.run = self._preparation.open(self._preparation.request(settings, turn), turn)
-            turn.run.end_input()
+            self._preparation.transcribe(turn)
 
     def learn(self, turn: Turn) -> None:
         """Pass on what is known of the turn's words."""

@@ -1,6 +1,10 @@
 """What a session hears: sound in, turns out. Synchronous, on audio time alone.
 
 However the sound is cut into chunks, the same turns come out, with the same samples in them.
+
+A turn is given its sound up to its pause, because the answer to it is begun there. What follows is withheld until it is
+known whose it is: the turn's if the person goes on, else the silence in which the turn ends, and the next turn's
+pre-roll may reach back into that. So a voice that begins while the turn ends is heard from its first sample.
 """
 
 from __future__ import annotations
@@ -66,7 +70,10 @@ class Question:
 
 
 HearingEvent = Heard | TurnBegan | Paused | Resumed | Question | Stopped
-"""A turn begins, is ``Heard`` as it grows, and stops; without turn detection there is only ``Heard``."""
+"""A turn begins, is ``Heard`` as it grows, and stops; without turn detection there is only ``Heard``.
+
+``Heard`` after ``Paused`` says that the turn goes on, as ``Resumed`` does before it.
+"""
 
 _MAX_WAIT_MS: Final = {"low": 8000, "medium": 4000, "high": 2000, "auto": 4000}
 """The contract's: how long each eagerness waits for somebody who seems not to have finished."""
@@ -181,7 +188,7 @@ class Hearing:
         else:
             self._detector.settings = settings
             if _eagerness(vad) != _eagerness(before):
-                self._detector.stop = stop_strategy(vad, self._options)
+                self._detector.judge_by(stop_strategy(vad, self._options))
                 self._asked = None
 
     def push(self, samples: Samples, source_rate: int) -> list[HearingEvent]:
@@ -212,16 +219,21 @@ class Hearing:
             self._judged = frame.end
             self._recent.append(window)
             event = detector.update(frame)
-            if isinstance(event, Started):
-                self._begin = self._stream.earliest(event.onset - self._prefix)
-                events += [TurnBegan(self._begin, event.at), *self._take(self._begin, frame.end)]
-                continue
-            if engaged:
-                events += self._take(0, frame.end)
-            if isinstance(event, Undecided):
-                events.append(self._ask(event.at))
-            elif event is not None:
-                events.append(event)
+            match event:
+                case Started(onset, at):
+                    self._begin = self._stream.earliest(onset - self._prefix)
+                    events += [TurnBegan(self._begin, at), *self._take(self._begin, at)]
+                case Resumed(at):
+                    events += [event, *self._take(0, at)]
+                case Paused(_, at):
+                    events += [*self._take(0, at), event]
+                case Stopped(quiet_from, at):
+                    events += [*([] if quiet_from < at else self._take(0, at)), event]
+                case Undecided(_, at):
+                    events += [*([] if detector.paused else self._take(0, at)), self._ask(at)]
+                case None if engaged and not detector.paused:
+                    events += self._take(0, frame.end)
+            self._stream.withhold(detector.paused)
         return events
 
     def _ask(self, at: int) -> Question:
@@ -232,17 +244,15 @@ class Hearing:
     def starve(self) -> list[HearingEvent]:
         """No more sound comes. The turn under way, if there is one, ends with what has arrived."""
         events = self.decide(self._asked, None) if self._asked is not None else []
+        rest = self._rest()
         stopped = self._detector.starve(self._stream.position) if self._detector is not None else None
-        if stopped is not None:
-            events += [*self._take(0, self._stream.position), stopped]
-        return events
+        return [*events, *rest, stopped] if stopped is not None else events
 
     def cut(self) -> list[Heard]:
         """End here, by the client's word: the rest of the turn's sound; what comes next is another turn's."""
-        keep = self.engaged or not self.detecting
         self._stream.flush()
         end = self._stream.position
-        rest = self._take(0, end) if keep else []
+        rest = self._rest()
         self._stream.pass_over(end)
         self._activity.reset(end)
         self._held.clear()
@@ -250,6 +260,13 @@ class Hearing:
         if self._detector is not None:
             self._detector.reset()
         return rest
+
+    def _rest(self) -> list[Heard]:
+        """What the turn under way would still be given if it ended here: not the silence after its pause."""
+        detector = self._detector
+        if detector is not None and (not detector.engaged or (detector.paused and detector.stop.voice_from is None)):
+            return []
+        return self._take(0, self._stream.position)
 
     def _take(self, start: int, end: int) -> list[Heard]:
         samples = self._stream.take(start, end)

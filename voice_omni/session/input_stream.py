@@ -50,6 +50,7 @@ class InputStream:
         self._history: Samples = np.zeros(0, np.float32)
         self._reach = 0
         self._taken = 0
+        self._withholding = False
 
     @property
     def position(self) -> int:
@@ -63,9 +64,14 @@ class InputStream:
         """How much of the past must be there for :meth:`take`, from now on."""
         self._reach = milliseconds * self._model.rate // 1000
 
+    def withhold(self, withholding: bool) -> None:
+        """Whether all that nobody has taken yet is kept, however far back it goes."""
+        self._withholding = withholding
+
     def push(self, samples: Samples, source_rate: int) -> Samples:
         """float32 at ``source_rate`` Hz in; what it adds at 16 kHz out."""
-        self._history = self._history[max(0, len(self._history) - self._reach) :]
+        untaken = self._model.position - self._taken if self._withholding else 0
+        self._history = self._history[max(0, len(self._history) - max(self._reach, untaken)) :]
         before = np.zeros(0, np.float32)
         if source_rate != self._source_rate:
             before = self.flush()

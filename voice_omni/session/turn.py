@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from voice_omni.realtime.commands import ItemAudio
+from voice_omni.realtime.ids import IdFactory
 from voice_omni.session.reply_run import ReplyRun
 from voice_omni.session.utterance import Utterance
 
@@ -62,3 +64,26 @@ class Turn:
         if run is None or run.response_id is not None:
             return False
         return run.error is None or self.retried or not run.error.retryable
+
+
+class NewTurns:
+    """Makes one session's turns."""
+
+    def __init__(self, ids: IdFactory, sample_rate: int) -> None:
+        """``sample_rate``: Hz, at which the model takes sound."""
+        self._ids = ids
+        self._sample_rate = sample_rate
+
+    def begin(self) -> Turn:
+        return Turn(Utterance(self._ids("utt"), self._sample_rate))
+
+    def brought(self, sound: ItemAudio) -> Turn:
+        """Sound that the client brings along is a turn that is over."""
+        turn = self.begin()
+        turn.utterance.append_all(sound.samples, sound.sample_rate)
+        turn.ended = True
+        return turn
+
+    def shorten(self, turn: Turn, milliseconds: int) -> None:
+        """Only the last of the turn's sound is still its own."""
+        turn.utterance = turn.utterance.latest(self._ids("utt"), milliseconds / 1000)

@@ -100,6 +100,8 @@ class StopDecision(Enum):
 class StopStrategy(Protocol):
     quiet_from: int | None
     """Where the silence at the end of what was heard began; None while there is speech."""
+    voice_from: int | None
+    """Where in that silence a voice began that has not lasted long enough to count; None while it is quiet."""
 
     def update(self, frame: Frame, settings: TurnSettings) -> StopDecision: ...
 
@@ -138,22 +140,22 @@ class Silence:
 
     def reset(self) -> None:
         self.quiet_from: int | None = None
-        self._voice_from: int | None = None
+        self.voice_from: int | None = None
         self._paused = False
 
     def update(self, frame: Frame, settings: TurnSettings) -> StopDecision:
         if self.quiet_from is None:
             if frame.probability < settings.release:
-                self.quiet_from, self._voice_from = frame.start - settings.lag, None
+                self.quiet_from, self.voice_from = frame.start - settings.lag, None
         elif frame.probability < settings.threshold:
-            self._voice_from = None
+            self.voice_from = None
         else:
-            self._voice_from = frame.start if self._voice_from is None else self._voice_from
-            if frame.end - self._voice_from >= settings.min_resumption:
+            self.voice_from = frame.start if self.voice_from is None else self.voice_from
+            if frame.end - self.voice_from >= settings.min_resumption:
                 was_paused = self._paused
                 self.reset()
                 return StopDecision.RESUME if was_paused else StopDecision.GO_ON
-        if self.quiet_from is None or self._voice_from is not None:
+        if self.quiet_from is None or self.voice_from is not None:
             return StopDecision.GO_ON
         silence = frame.end - self.quiet_from
         if silence >= self._enough(settings):
@@ -197,7 +199,7 @@ class JudgedSilence(Silence):
 
     def update(self, frame: Frame, settings: TurnSettings) -> StopDecision:
         decision = super().update(frame, settings)
-        if decision is not StopDecision.GO_ON or self.quiet_from is None or self._voice_from is not None:
+        if decision is not StopDecision.GO_ON or self.quiet_from is None or self.voice_from is not None:
             return decision
         due = self.semantic.ask_after + self._asked * self.semantic.ask_again
         if self._judged and frame.end - self.quiet_from >= due:
@@ -223,11 +225,22 @@ class TurnDetector:
         self.stop: StopStrategy = stop or Silence()
         self._start = start or SustainedVoice()
         self._onset: int | None = None
+        self._paused = False
 
     @property
     def engaged(self) -> bool:
         """Whether someone is speaking or may go on."""
         return self._onset is not None
+
+    @property
+    def paused(self) -> bool:
+        """Whether :class:`Paused` has been told of the turn under way, and nothing after it."""
+        return self._paused
+
+    def judge_by(self, stop: StopStrategy) -> None:
+        """End turns in another way from now on. It knows of no silence yet, so a turn that has paused goes on."""
+        self.stop = stop
+        self._paused = False
 
     def voiced(self, at: int) -> int:
         """How long the speech of the turn under way has lasted by ``at``, without the silence at its end."""
@@ -236,6 +249,7 @@ class TurnDetector:
 
     def reset(self) -> None:
         self._onset = None
+        self._paused = False
         self._start.reset()
         self.stop.reset()
 
@@ -253,11 +267,14 @@ class TurnDetector:
         if frame.end - self._onset >= self.settings.max_utterance:
             return self._ended(frame.end, "max_utterance")
         if decision is StopDecision.RESUME:
+            self._paused = False
             return Resumed(frame.end)
         if decision is StopDecision.GO_ON or self.stop.quiet_from is None:
             return None
-        kind = Paused if decision is StopDecision.PAUSE else Undecided
-        return kind(self.stop.quiet_from, frame.end)
+        if decision is StopDecision.PAUSE:
+            self._paused = True
+            return Paused(self.stop.quiet_from, frame.end)
+        return Undecided(self.stop.quiet_from, frame.end)
 
     def decide(self, at: int, complete: bool | None) -> Stopped | None:
         """The judgement on :class:`Undecided`, asked for at ``at``; None: nobody could tell."""

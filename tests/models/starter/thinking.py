@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.support.patience import PATIENCE_S
 from voice_omni.engines.interface import Engine
 from voice_omni.models.starter.think import ThinkerRunner
 from voice_omni.proto.payload import Data, OmniRequest, StagePayload
@@ -40,7 +41,7 @@ class Thinker:
         pieces: list[str] = []
         result: Data | None = None
         while set(self.engine.stats().values()) != {0}:
-            assert self.awake.wait(60)
+            assert self.awake.wait(PATIENCE_S)
             self.awake.clear()
             for output in self.engine.step():
                 if result is None:

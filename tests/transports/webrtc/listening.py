@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tests.support.patience import PATIENCE_S
 from voice_omni.audio.pcm import Samples
 from voice_omni.transports.webrtc.peer_interface import CloseReason, ReceivedSound
 
@@ -49,7 +50,7 @@ class Listening:
         self.reason = reason
         self._changed.set()
 
-    async def until(self, condition: object, seconds: float = 10.0) -> None:
+    async def until(self, condition: object, seconds: float = PATIENCE_S) -> None:
         """Wait until ``condition()`` holds."""
         assert callable(condition)
         async with asyncio.timeout(seconds):

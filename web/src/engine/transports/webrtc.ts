@@ -3,6 +3,7 @@
 import type { ClientEvent, ErrorObject } from '../protocol/events';
 import { parseRefusal, parseText } from '../protocol/parse';
 import { type End, endOfCall, endOfOffer } from '../reconnect';
+import { LOOK_MS, SilenceWatch } from './silence';
 import { inboundQuality, lossSince, type ReceivedPackets } from './stats';
 import { errorIn, type Quality, type Target, type Transport, type TransportEvents } from './transport';
 
@@ -12,8 +13,6 @@ const CHANNEL = 'oai-events';
 const GATHER_MS = 2000;
 /** From the offer to an open channel. */
 const CONNECT_MS = 15_000;
-/** `disconnected` may heal by itself: wait so long. */
-const HEAL_MS = 6000;
 
 export class WebRtcTransport implements Transport {
   readonly kind = 'webrtc';
@@ -25,7 +24,8 @@ export class WebRtcTransport implements Transport {
   readonly #given = new AbortController();
   #call: string | null = null;
   #closed = false;
-  #watchdog: ReturnType<typeof setTimeout> | undefined;
+  readonly #connecting: ReturnType<typeof setTimeout>;
+  #looking: ReturnType<typeof setInterval> | undefined;
   #packets: ReceivedPackets | null = null;
   #error: ErrorObject | null = null;
 
@@ -36,13 +36,17 @@ export class WebRtcTransport implements Transport {
     const direction = target.microphone === null ? 'recvonly' : 'sendrecv';
     this.#sender = peer.addTransceiver(target.microphone ?? 'audio', { direction }).sender;
     this.#channel = peer.createDataChannel(CHANNEL);
-    this.#channel.onopen = () => clearTimeout(this.#watchdog);
+    this.#channel.onopen = () => this.#opened();
     this.#channel.onmessage = (message: MessageEvent<string>) => this.#receive(message.data);
     this.#channel.onclose = () => this.#lose('the data channel was closed');
     peer.ontrack = ({ track, streams }) => events.remote(streams[0] ?? new MediaStream([track]));
-    peer.onconnectionstatechange = () => this.#watch(peer.connectionState);
+    peer.onconnectionstatechange = () => {
+      // `disconnected` may heal by itself; whether anything comes says more.
+      const state = peer.connectionState;
+      if (state === 'failed' || state === 'closed') this.#lose(`the connection has ${state}`);
+    };
     this.#peer = peer;
-    this.#watchdog = setTimeout(() => this.#lose('no connection in time'), CONNECT_MS);
+    this.#connecting = setTimeout(() => this.#lose('no connection in time'), CONNECT_MS);
     this.#negotiate(iceServers).catch((error: unknown) => this.#lose(String(error)));
   }
 
@@ -68,7 +72,8 @@ export class WebRtcTransport implements Transport {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    clearTimeout(this.#watchdog);
+    clearTimeout(this.#connecting);
+    clearInterval(this.#looking);
     this.#given.abort();
     this.#hangUp();
     this.#channel.close();
@@ -140,12 +145,14 @@ export class WebRtcTransport implements Transport {
     this.#events.event(incoming);
   }
 
-  #watch(state: RTCPeerConnectionState): void {
-    if (state === 'failed' || state === 'closed') this.#lose(`the connection has ${state}`);
-    if (state === 'connected') clearTimeout(this.#watchdog);
-    if (state === 'disconnected') {
-      this.#watchdog = setTimeout(() => this.#lose('the server is silent'), HEAL_MS);
-    }
+  #opened(): void {
+    clearTimeout(this.#connecting);
+    const watch = new SilenceWatch();
+    this.#looking = setInterval(async () => {
+      const { network, packets } = inboundQuality(await this.#peer.getStats());
+      const received = packets.received + (network.bytesReceived ?? 0);
+      if (watch.look(received, performance.now())) this.#lose('the server is silent');
+    }, LOOK_MS);
   }
 
   #lose(detail: string): void {
