@@ -44,13 +44,26 @@ def prepare(release: Path = PINNED) -> Path:
 
 
 def variables() -> dict[str, str]:
-    """What an interpreter of :func:`prepare` needs in its environment to import SGLang and this project."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, HERE / "stand_ins")))}
+    """What an interpreter of :func:`prepare` needs in its environment to import SGLang and this project.
+
+    SGLang imports some thousand modules, and compiling them takes as long as running them. So bytecode is kept, beside
+    the environments.
+    """
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, HERE / "stand_ins"))),
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPYCACHEPREFIX": str(_cache() / "bytecode"),
+    }
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "voice-omni" / "sglang"
 
 
 def _kept(contents: bytes, install: Callable[[Path], None]) -> Path:
     """The folder for these contents, made by ``install`` if need be. Other processes wait meanwhile."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "voice-omni" / "sglang"
+    cache = _cache()
     cache.mkdir(parents=True, exist_ok=True)
     folder = cache / hashlib.sha256(contents).hexdigest()[:16]
     with FileLock(f"{folder}.lock"):

@@ -72,9 +72,9 @@ def qwen3_omni(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def talker(qwen3_omni: Path, tmp_path: Path) -> Path:
-    return write_talker(qwen3_omni, tmp_path / "talker")
+@pytest.fixture(scope="module")
+def talker(qwen3_omni: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_talker(qwen3_omni, tmp_path_factory.mktemp("talkers") / "talker")
 
 
 @pytest.mark.parametrize("release", [PINNED, NEWEST], ids=lambda pins: pins.stem)

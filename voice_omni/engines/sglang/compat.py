@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from sglang.srt import runtime_context
+from sglang.srt.managers.schedule_batch import Req
+from sglang.srt.model_executor.forward_batch_info import ForwardBatch
 from sglang.srt.server_args import ServerArgs
 
 
@@ -29,3 +32,22 @@ def prefill_graphs() -> Any:
         # In 0.5.23 the arguments hold what was asked for, and this what came of it.
         config = runtime_context.get_exec().graph.cuda_graph_config
     return config.prefill
+
+
+def layer_rows(output: Any, batch: ForwardBatch) -> torch.Tensor:
+    """What a decoder layer has given, ``[n, width]``: SGLang leaves its last sum to whatever comes next."""
+    if isinstance(output, tuple):
+        hidden, residual = output
+        rows: torch.Tensor = hidden + residual
+    else:
+        # In 0.5.23 the residual lies in the batch.
+        rows = batch.residual_stream.snapshot(output)
+    return rows
+
+
+def slot(request: Req) -> int:
+    """The number of a request that holds KV, in ``req_to_token``."""
+    # In 0.5.23 it is with what else the request holds.
+    holder = request if hasattr(request, "req_pool_idx") else request.kv
+    number: int = holder.req_pool_idx
+    return number

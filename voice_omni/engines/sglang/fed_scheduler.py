@@ -22,6 +22,7 @@ from sglang.srt.managers.utils import GenerationBatchResult
 from sglang.srt.sampling.sampling_batch_info import SamplingBatchInfo
 from sglang.srt.server_args import ServerArgs
 
+from voice_omni.engines.sglang.compat import slot
 from voice_omni.engines.sglang.fed_row import FED, FedRow, Told
 from voice_omni.engines.sglang.frames.slots import CONDITIONS, Slots
 from voice_omni.engines.sglang.outputs import FRAMES, TAKEN_BACK
@@ -61,6 +62,9 @@ class FedScheduler(StageScheduler):
         super().process_input_requests(requests)
 
     def get_next_batch_to_run(self, running_batch: ScheduleBatch, last_batch: ScheduleBatch | None) -> NextBatchPlan:
+        if self._forget_finished():
+            # SGLang would not look at those who wait for a place: the batch does not get smaller by this.
+            running_batch.batch_is_full = False
         if (returning := self._take_returning()) is not None:
             if running_batch.is_empty():
                 running_batch = returning
@@ -68,14 +72,13 @@ class FedScheduler(StageScheduler):
                 running_batch.merge_batch(returning)
         return super().get_next_batch_to_run(running_batch=running_batch, last_batch=last_batch)
 
-    def update_running_batch(self, batch: ScheduleBatch) -> ScheduleBatch:
-        batch.filter_batch()
+    def update_running_batch(self, batch: ScheduleBatch) -> ScheduleBatch | None:
         self._set_aside(batch)
-        batch = super().update_running_batch(batch)
-        for request in batch.reqs:
+        decoding: ScheduleBatch | None = super().update_running_batch(batch)
+        for request in decoding.reqs if decoding is not None else ():
             if (fed := _fed(request)) is not None:
                 fed.steps += 1
-        return batch
+        return decoding
 
     def run_batch(self, batch: ScheduleBatch, pp_proxy_tensors: Any = None) -> GenerationBatchResult:
         slots = self.slots
@@ -101,8 +104,8 @@ class FedScheduler(StageScheduler):
                 # It is computed once more, with whatever stands in its slot, and ends as any running request does.
                 aside.request.to_finish = FINISH_ABORT()
 
-    def is_fully_idle(self, for_health_check: bool = False) -> bool:
-        return not self._aside and bool(super().is_fully_idle(for_health_check))
+    def is_fully_idle(self, *which: bool, **named: bool) -> bool:
+        return not self._aside and bool(super().is_fully_idle(*which, **named))
 
     def on_idle(self) -> None:
         # With requests set aside the pools are not empty, and there is no telling whether anything has leaked.
@@ -129,15 +132,17 @@ class FedScheduler(StageScheduler):
         batch.filter_batch(keep_indices=sorted(set(range(len(batch.reqs))).difference(waiting)))
         batch.batch_is_full = False
 
+    def _forget_finished(self) -> bool:
+        """The result of a request's last step may have come after it was set aside. Whether there was such a one."""
+        finished = [rid for rid, aside in self._aside.items() if aside.request.finished()]
+        for rid in finished:
+            del self._aside[rid]
+        return bool(finished)
+
     def _take_returning(self) -> ScheduleBatch | None:
         """Those of the requests that have been set aside which can go on, as a batch between two decode steps."""
-        returning = []
-        for rid, aside in list(self._aside.items()):
-            # The result of its last step may have come after it was set aside.
-            if aside.request.finished():
-                del self._aside[rid]
-            elif not _waits(aside.request):
-                returning.append(self._aside.pop(rid))
+        ready = [rid for rid, aside in self._aside.items() if not _waits(aside.request)]
+        returning = [self._aside.pop(rid) for rid in ready]
         if not returning:
             return None
         batch = ScheduleBatch.init_new(
@@ -149,7 +154,7 @@ class FedScheduler(StageScheduler):
             self.enable_overlap,
             self.spec_algorithm,
         )
-        slots = [aside.request.req_pool_idx for aside in returning]
+        slots = [slot(aside.request) for aside in returning]
         lengths = [aside.length for aside in returning]
         batch.req_pool_indices_cpu = torch.tensor(slots, dtype=torch.int64)
         batch.seq_lens_cpu = torch.tensor(lengths, dtype=torch.int64)
@@ -165,7 +170,7 @@ class FedScheduler(StageScheduler):
         for request in batch.reqs:
             fed = _fed(request)
             if fed is not None and request is not batch.chunked_req:
-                slots.begin(request.req_pool_idx, fed.first, fed.padding, fed.sampling, fed.said)
+                slots.begin(slot(request), fed.first, fed.padding, fed.sampling, fed.said)
 
     def _feed(self, slots: Slots, batch: ScheduleBatch) -> None:
         """Bring conditions to the device as places become free; many at once, or before they are needed."""
@@ -178,7 +183,7 @@ class FedScheduler(StageScheduler):
             room = max(reading, 0) + CONDITIONS - fed.written
             if fed.written <= reading or room >= min(fed.known - fed.written, CONDITIONS // 2):
                 start = fed.written
-                slots.feed(request.req_pool_idx, start, fed.take(room))
+                slots.feed(slot(request), start, fed.take(room))
 
     def _frames(self, slots: Slots, batch: ScheduleBatch, result: GenerationBatchResult) -> Any:
         """The frame of each request as NumPy rows, complete when the rest of the result is."""
@@ -218,4 +223,4 @@ def _fed(request: Req) -> FedRow | None:
 
 def _waits(request: Req) -> bool:
     fed = _fed(request)
-    return fed is not None and request.to_finish is None and not fed.ready
+    return fed is not None and not request.finished() and request.to_finish is None and not fed.ready

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import torch
 
+from voice_omni.engines.sglang.compat import slot
+
 WANTED: Final = "hidden"
 """Where a request's parameters name what is wanted: first and last position of each span, ascending."""
 
@@ -68,7 +70,7 @@ class HiddenReader:
             if spans and spans[-1][1] < length:
                 # A request that is taken back and computed again has been told already.
                 del params[WANTED]
-                copies.append(self._copy(request.rid, self._slots[request.req_pool_idx], spans))
+                copies.append(self._copy(request.rid, self._slots[slot(request)], spans))
         return copies
 
     def _copy(self, rid: str, slots: torch.Tensor, spans: Sequence[tuple[int, int]]) -> _Copy:

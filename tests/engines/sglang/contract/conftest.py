@@ -28,7 +28,6 @@ class Bench:
     engine: Any
     replies: list[Any]
     driver: Driver = field(init=False)
-    dead: bool = False
 
     def __post_init__(self) -> None:
         self.driver = Driver(self.engine)
@@ -45,9 +44,10 @@ class Bench:
         while self.engine.stats()["requests"]:
             self.driver.turn()
 
-    def abandon(self) -> None:
-        """Its scheduler has died with requests in it: there is nothing to look at any more."""
-        self.dead = True
+    @property
+    def dead(self) -> bool:
+        """Whether its scheduler has died, with requests in it."""
+        return self.engine._death is not None
 
     def assert_nothing_held(self) -> None:
         assert_nothing_held(self.scheduler)

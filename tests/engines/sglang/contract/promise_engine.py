@@ -285,4 +285,4 @@ def test_a_scheduler_that_died_is_not_waited_for(make: Callable[..., Bench], tin
         bench.engine._thread.put(object())
     with pytest.raises(RuntimeError, match="died"):
         bench.driver.finish("mourned")
-    bench.abandon()
+    assert bench.dead

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests.engines.sglang.contract.conftest import Bench
-from tests.engines.sglang.contract.scenes import GREEDY, NEVER, SCENES, WIDTH, Scene
+from tests.engines.sglang.contract.scenes import GREEDY, NEVER, SCENES, SUPPRESSED, WIDTH, Scene
 from voice_omni.engines.interface import Feed, Piece, Row, Sampling
 from voice_omni.proto.errors import OmniError
 
@@ -84,6 +84,17 @@ def test_rows_together_say_what_they_say_alone(bench: Bench, said: dict[str, Any
     bench.driver.finish(*started)
     for name, scene in started.items():
         assert_said(bench, name, said[scene])
+
+
+def test_a_place_is_taken_again_while_the_others_run(bench: Bench, names: Callable[..., str]) -> None:
+    long, short = SCENES["long speech"], SCENES["two tokens"]
+    running = [start(bench, long, names(long)) for _ in range(5)]
+    later = [start(bench, short, names(short)) for _ in range(3)]
+    bench.driver.finish(*later)
+    assert not bench.driver.finished.keys() & set(running)
+    for name in running:
+        bench.engine.remove(name)
+    bench.driver.finish(*running)
 
 
 def test_a_row_without_text_waits_alone_and_pays_for_nothing_twice(
@@ -335,12 +346,24 @@ def test_rows_that_outgrow_the_pool_are_taken_back_and_say_the_same(
     make: Callable[..., Bench], talker: Path, said: dict[str, Any]
 ) -> None:
     """Also one that waits meanwhile, and one that draws with a penalty on what it said before."""
-    small = make(talker, kv_tokens=110, max_rows=5, server_args=EAGER)
+    small = make(talker, kv_tokens=106, max_rows=5, server_args=EAGER)
     waiting = SCENES["row 3"]
     small.engine.add(waiting.row("waiting"))
     small.engine.feed("waiting", Feed(waiting.pieces, closed=True, conditions=waiting.conditions[:3]))
     small.driver.until("waiting", 4)
-    started = {name: start(small, SCENES[name], name) for name in ("endless", "drawn 1", "drawn of three", "row 1")}
+    started = {name: SCENES[name] for name in ("no text", "drawn of three", "endless", "row 1")}
+    # One that ignores ends would wait for its place. This one's is never drawn.
+    started["endless"] = replace(ENDLESS, stop=frozenset({min(SUPPRESSED)}))
+    first, second, *others = started
+
+    def begin() -> None:
+        for name in (first, second):
+            start(small, started[name], name)
+
+    # Of those that come together, SGLang admits what fits to its end.
+    with small.driver.held(second, begin):
+        for name in others:
+            start(small, started[name], name)
     small.driver.finish(*started)
     assert any(reply.end == "taken_back" for reply in small.replies)
     small.engine.feed("waiting", Feed(conditions=waiting.conditions[3:], ended=True))

@@ -16,7 +16,7 @@ from sglang.srt.model_executor.cuda_graph_config import Backend
 from sglang.srt.model_executor.forward_batch_info import ForwardBatch
 from sglang.srt.models.qwen3_omni_moe import Qwen3OmniMoeThinkerForConditionalGeneration
 
-from voice_omni.engines.sglang.compat import prefill_graphs
+from voice_omni.engines.sglang.compat import layer_rows, prefill_graphs
 from voice_omni.engines.sglang.models.given import given_rows
 from voice_omni.proto.errors import OmniError
 
@@ -44,7 +44,7 @@ class Qwen3OmniThinker(Qwen3OmniMoeThinkerForConditionalGeneration):  # type: ig
         if self._kept_layer is not None:
             if not 0 < self._kept_layer < len(layers):
                 raise OmniError("unsupported_model", f"layer {self._kept_layer} is read of {len(layers)}")
-            layers[self._kept_layer].register_forward_pre_hook(self._keep)
+            layers[self._kept_layer - 1].register_forward_hook(self._keep)
         self._deepstack: torch.Tensor | None = None
         prefill = prefill_graphs()
         if prefill.backend in (Backend.BREAKABLE, Backend.FULL) and prefill.bs:
@@ -111,12 +111,10 @@ class Qwen3OmniThinker(Qwen3OmniMoeThinkerForConditionalGeneration):  # type: ig
         weight: torch.Tensor = self.model.embed_tokens.weight
         return weight
 
-    def _keep(self, _layer: object, inputs: tuple[Any, ...]) -> None:
-        """What goes into a layer is what the one before it gives: SGLang adds the residual and the deepstack row of the
-        layer before only inside."""
-        _, hidden, batch, residual = inputs
+    def _keep(self, _layer: object, inputs: tuple[Any, ...], output: Any) -> None:
+        batch = inputs[2]
         if self.hidden_rows is not None and batch.forward_mode.is_extend():
-            self.hidden_rows[batch.out_cache_loc] = hidden + residual
+            self.hidden_rows[batch.out_cache_loc] = layer_rows(output, batch)
 
     def _show_deepstack(self, _decoder: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Before a graph is replayed: that is what the decoder's ``forward`` is then."""
@@ -132,7 +130,7 @@ class Qwen3OmniThinker(Qwen3OmniMoeThinkerForConditionalGeneration):  # type: ig
 
 def _deepen(rows: torch.Tensor, _layer: object, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """In a graph, SGLang's layer adds ``rows`` behind the layer before it."""
-    _, hidden, batch, _ = inputs
+    _, hidden, batch = inputs[:3]
     return (inputs, {**kwargs, "post_residual_addition": rows[: len(hidden)]}) if _in_graph(batch) else None
 
 
