@@ -126,8 +126,6 @@ class VoiceOmniQwen3OmniTalker(nn.Module):
         super().__init__()
         self.config = config
         self.is_mrope_enabled = "mrope_section" in config.rope_parameters
-        # Which positions SGLang's prefill graphs give to the layers.
-        self.is_mrope_enabled = "mrope_section" in config.rope_parameters
         shape = Shape.of(config.code_predictor_config)
         self.model = _Backbone(config, quant_config)
         self.codec_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
