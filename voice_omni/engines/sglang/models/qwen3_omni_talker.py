@@ -30,6 +30,7 @@ from torch.nn import functional
 from voice_omni.engines.sglang.frames.head import FrameHead, Parts, TorchHead
 from voice_omni.engines.sglang.frames.predictor import CodePredictor, Shape
 from voice_omni.engines.sglang.frames.slots import Slots
+from voice_omni.engines.sglang.models.given import given_rows
 
 _TALKER: Final = "talker."
 _PREDICTOR: Final = "code_predictor."
@@ -197,13 +198,8 @@ class VoiceOmniQwen3OmniTalker(nn.Module):
     def _prompt(self, input_ids: torch.Tensor, batch: ForwardBatch) -> torch.Tensor:
         """The rows of the positions that are prefilled: those that were given, and tokens' own between them."""
         rows: torch.Tensor = self.model.codec_embedding(input_ids.clamp(0, self.config.vocab_size - 1))
-        base = 0
-        for number, length in enumerate(batch.extend_seq_lens_cpu):
-            start = batch.extend_prefix_lens_cpu[number]
-            media = batch.mm_inputs[number] if batch.mm_inputs else None
-            for item in media.mm_items if media is not None else ():
-                _place(rows[base : base + length], start, item.offsets, item.precomputed_embeddings)
-            base += length
+        for part, given in given_rows(batch):
+            rows[part] = given.to(rows.dtype)
         return rows
 
 
@@ -214,17 +210,6 @@ def _head(parts: Parts) -> FrameHead:
 
         return FusedHead(parts)
     return TorchHead(parts)
-
-
-def _place(rows: torch.Tensor, start: int, spans: Iterable[tuple[int, int]], given: Any) -> None:
-    """Put those of the ``given`` rows into ``rows``, the positions from ``start`` on, whose spans lie there."""
-    used = 0
-    for first, last in spans:
-        begin, end = max(first, start), min(last + 1, start + len(rows))
-        if begin < end:
-            taken = given[used + begin - first : used + end - first]
-            rows[begin - start : end - start] = taken.to(rows.device, rows.dtype, non_blocking=True)
-        used += last + 1 - first
 
 
 def _mask(size: int, suppressed: Iterable[int]) -> torch.Tensor:
