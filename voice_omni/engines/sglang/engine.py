@@ -23,6 +23,7 @@ from typing import Any
 
 from voice_omni.engines.interface import Feed, Row, RowOutput
 from voice_omni.engines.sglang.arguments import server_args
+from voice_omni.engines.sglang.hidden import HiddenRows
 from voice_omni.engines.sglang.options import SglangOptions
 from voice_omni.engines.sglang.outputs import replies
 from voice_omni.engines.sglang.requests import request
@@ -93,7 +94,9 @@ class SglangEngine:
             if self._observe is not None:
                 self._observe(reply)
             self._replies.append(reply)
-        self._notify()
+        if not isinstance(output, HiddenRows):
+            # What the batch says of the same requests follows, and is to be collected with their rows.
+            self._notify()
 
     def _died(self, error: BaseException) -> None:
         self._death = error

@@ -170,8 +170,16 @@ class ThinkerRunner:
 
     def advance(self, state: Thought, output: RowOutput) -> Outcome:
         reading = state.reading
-        outcome = Outcome(emits=[] if reading is None else reading.show(output.hidden))
         state.tokens += len(output.tokens)
+        to_talker = [] if reading is None else reading.show(output.hidden)
+        if reading is not None and (spoken := self._spoken(state, output.tokens)):
+            if not state.begun:
+                state.begun = True
+                spoken = [*reading.view.close(), *spoken]
+            # With the end of the prompt, where that has come with them: the talker then prefills both at once.
+            data = to_talker.pop().data if to_talker else {}
+            to_talker.append(Emit({**data, SPOKEN: spoken}, TALKER))
+        outcome = Outcome(emits=to_talker)
         told = {}
         if output.finish is not None:
             usage = {"input_tokens": state.prompt_tokens, "output_tokens": state.tokens}
@@ -179,11 +187,6 @@ class ThinkerRunner:
             outcome.result = told
         if output.tokens or told:
             outcome.emits.append(Emit({TOKENS: output.tokens, **told}, DECODE))
-        if reading is not None and (spoken := self._spoken(state, output.tokens)):
-            if not state.begun:
-                state.begun = True
-                spoken = [*reading.view.close(), *spoken]
-            outcome.emits.append(Emit({SPOKEN: spoken}, TALKER))
         return outcome
 
     def close(self, state: Thought) -> None:

@@ -1,4 +1,5 @@
-"""What the stages of this model send each other. Between them a chunk is a dictionary with one of these keys."""
+"""What the stages of this model send each other. Between them a chunk is a dictionary with one of these keys;
+``spoken`` may stand beside ``user``, which comes before it."""
 
 from __future__ import annotations
 
