@@ -122,6 +122,18 @@ def test_a_row_that_generates_is_held_where_it_is(played: Played) -> None:
     assert sum(isinstance(sent, Ask) for sent in played.sent) == 1
 
 
+def test_an_open_prompt_does_not_wait_for_a_row_that_waits_for_its_condition(played: Played) -> None:
+    played.rows = asking.Rows(played.sent.append, LIMITS, embed, patience_s=1000.0)
+    played.start()
+    speaks = played.asked.rid
+    played.rows.add(Row("hears", [], 5, frozenset({50}), open=True, padding=np.zeros(WIDTH, np.float32)))
+    played.rows.feed("hears", Feed([Piece([1, 1], numbered(10, 2))]))
+    played.reply(None)
+    assert played.asked.rid == speaks, "a step is under way"
+    played.reply([7, 8])
+    assert played.asked.prompt == (1, 1), "the next one is not"
+
+
 def test_a_row_that_was_taken_back_reads_its_own_frames_again(played: Played) -> None:
     played.start()
     played.rows.feed("r", Feed(conditions=numbered(100, 2), ended=True))

@@ -48,7 +48,12 @@ class SglangEngine:
         self._replies: deque[Reply] = deque()
         self._death: BaseException | None = None
         self._thread = SchedulerThread(server_args(options), self._deliver, self._died)
-        self._rows = Rows(lambda asked: self._thread.put(request(asked)), self._thread.limits, self._thread.embed)
+        self._rows = Rows(
+            lambda asked: self._thread.put(request(asked)),
+            self._thread.limits,
+            self._thread.embed,
+            options.prefill_patience_ms / 1000,
+        )
 
     def start(self, wake: Callable[[], None]) -> None:
         self._wake = wake

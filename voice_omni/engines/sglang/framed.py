@@ -28,6 +28,7 @@ class FramedRow:
         self._row = row
         self._padding = np.zeros(limits.width, np.float32) if row.padding is None else row.padding
         self._conditions: list[Rows] = []
+        self._known = 0
         self._ended = row.padding is None
         self.frames: list[list[int]] = []
         if self._padding.shape != (limits.width,):
@@ -48,7 +49,13 @@ class FramedRow:
             if conditions.ndim != 2 or conditions.shape[1] != self._width:
                 raise _invalid(f"conditions are [n, {self._width}] here, not {list(conditions.shape)}")
             self._conditions.append(conditions)
+            self._known += len(conditions)
         self._ended = ended
+
+    @property
+    def waits(self) -> bool:
+        """Whether the row cannot write its next frame before another condition has come."""
+        return not self._ended and len(self.frames) > self._known
 
     def request(self, prompt: Prompt) -> tuple[tuple[int, ...], tuple[Given, ...], FedRow]:
         """Token ids and rows that are prefilled, and what the decode steps take in.

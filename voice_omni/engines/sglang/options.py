@@ -23,6 +23,15 @@ class SglangSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         Annotated[int, Meta(ge=1)] | None,
         Meta(description="positions prefilled in a step at most, for which running rows wait; null: SGLang's choice"),
     ] = None
+    prefill_patience_ms: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1000,
+            description="longest wait of what comes in while a person speaks, for more of its kind to be prefilled "
+            "with; only while rows generate",
+        ),
+    ] = 200.0
     attention_backend: Annotated[str | None, Meta(description="by SGLang's name; null: SGLang's choice")] = None
     sampling_backend: Annotated[str, Meta(description="by SGLang's name")] = "pytorch"
     cuda_graphs: Annotated[bool, Meta(description="capture decode batches")] = True

@@ -7,12 +7,17 @@ of everything computed until the pool needs the place. So a row is a sequence of
 - then one that generates. To pause the row this one is aborted; to go on, another is sent whose prompt ends with the
   tokens so far. Each pays for what the cache does not hold: the new piece, or the last token.
 
+While rows generate, what is fed to a prompt that stays open waits up to ``patience_s`` for more of its kind: a prefill
+of a few positions takes as long as several decode steps, and nearly as long as one of many positions. A prompt that is
+closed waits for nothing, and takes what has waited with it.
+
 A row ends by its own rules (:class:`~voice_omni.engines.interface.Row`). When a request ends otherwise, as on an
 end-of-sequence token that the row does not stop at, the next request goes on.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -23,6 +28,7 @@ from numpy.typing import NDArray
 from voice_omni.engines.interface import Feed, FinishReason, Piece, Row, RowOutput, Sampling
 from voice_omni.engines.sglang.fed_row import FedRow, Told
 from voice_omni.engines.sglang.framed import Embed, FramedRow
+from voice_omni.engines.sglang.patience import Patience
 from voice_omni.engines.sglang.prompt import Given, Limits, Prompt
 from voice_omni.proto.errors import OmniError
 
@@ -112,10 +118,18 @@ class Rows:
     Request ids end with a dot and hold no other: SGLang aborts every request whose id begins with the one given.
     """
 
-    def __init__(self, send: Callable[[Ask | Abort | Told], None], limits: Limits, embed: Embed | None = None) -> None:
+    def __init__(
+        self,
+        send: Callable[[Ask | Abort | Told], None],
+        limits: Limits,
+        embed: Embed | None = None,
+        patience_s: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._send = send
         self._limits = limits
         self._embed = embed
+        self._patience = Patience(patience_s, clock)
         self._rows: dict[str, _RowState] = {}
         self._asking: dict[str, _RowState] = {}
         self._gained: dict[str, _Gained] = {}
@@ -164,6 +178,7 @@ class Rows:
             self._send(Told(state.fed, held=True))
         elif state.generates:
             self._abort(state)
+        self._release()
 
     def resume(self, row_id: str) -> None:
         state = self._rows.get(row_id)
@@ -188,6 +203,10 @@ class Rows:
         state = self._asking.get(reply.rid)
         if state is None:
             return
+        self._take_in(state, reply)
+        self._release()
+
+    def _take_in(self, state: _RowState, reply: Reply) -> None:
         if reply.hidden is not None:
             self._tell(state, reply.hidden)
         # The last step of a row that was aborted while it waited has read what was not there yet.
@@ -222,6 +241,7 @@ class Rows:
 
     def clear(self) -> None:
         self._rows.clear()
+        self._patience.take()
         self._asking.clear()
         self._gained.clear()
 
@@ -229,11 +249,12 @@ class Rows:
         return {"rows": len(self._rows), "requests": len(self._asking)}
 
     def _next(self, state: _RowState) -> None:
-        """Ask for what the row needs now, if nothing is asked for it already."""
-        if state.rid is not None or state.paused or state.removed:
-            return
-        if state.open and state.asked == len(state.prompt):
-            return
+        """Ask for what the row needs now, if nothing is asked for it already and if it cannot wait."""
+        if _needs(state) and not (state.open and self._generating() and self._patience.hold(state.row.row_id)):
+            self._request(state)
+
+    def _request(self, state: _RowState) -> None:
+        self._patience.drop(state.row.row_id)
         self._sent += 1
         state.rid, state.asked, state.generates = f"{self._sent}.", len(state.prompt), not state.open
         self._asking[state.rid] = state
@@ -242,6 +263,21 @@ class Rows:
         asked = _ask(state, state.rid, hidden)
         state.fed = asked.fed
         self._send(asked)
+
+    def _release(self) -> None:
+        """Ask for all that has waited, if it has done so for long enough or if nothing is left to wait for. Every step
+        of the rows that generate comes by here."""
+        if self._patience and (self._patience.over or not self._generating()):
+            for row_id in self._patience.take():
+                if _needs(state := self._rows[row_id]):
+                    self._request(state)
+
+    def _generating(self) -> bool:
+        """Whether a step is under way."""
+        return any(
+            state.generates and not state.paused and (state.framed is None or not state.framed.waits)
+            for state in self._asking.values()
+        )
 
     def _condition(self, state: _RowState, framed: FramedRow, feed: Feed) -> None:
         if feed.conditions is None and not feed.ended:
@@ -292,6 +328,7 @@ class Rows:
 
     def _report_end(self, state: _RowState, error: Exception | None = None) -> None:
         del self._rows[state.row.row_id]
+        self._patience.drop(state.row.row_id)
         news = self._news(state)
         news.error = error
         if error is None:
@@ -299,6 +336,13 @@ class Rows:
 
     def _news(self, state: _RowState) -> _Gained:
         return self._gained.setdefault(state.row.row_id, _Gained())
+
+
+def _needs(state: _RowState) -> bool:
+    """Whether there is something to ask for the row, and nothing asked."""
+    if state.rid is not None or state.paused or state.removed:
+        return False
+    return not state.open or state.asked != len(state.prompt)
 
 
 def _ask(state: _RowState, rid: str, hidden: tuple[tuple[int, int], ...]) -> Ask:
