@@ -7,8 +7,10 @@
 Each person speaks, commits, and hears an answer of a fixed length (100 text tokens, 375 frames: half a minute); each
 also interrupts one at random after its first sound. Times count from the commit, when the speech has been streamed in
 and only its last window is left to encode. Nothing waits for sound to be played: answers are made as fast as the device
-can, which is more than conversations ask of it. A gap is counted where a chunk comes later than the end of the sound
-before it, without any buffer. "At once" is the worst case: everybody commits in the same moment.
+can, which is more than conversations ask of it. ``--paced`` leaves the talker as far ahead of the ear as the layout
+says, as in production: then the first sound is what people would wait for, and the real-time factor says nothing. A gap
+is counted where a chunk comes later than the end of the sound before it, without any buffer. "At once" is the worst
+case: everybody commits in the same moment.
 
 In the same run, before the pipeline starts: the engine that serves the thinker, alone with a model of the thinker's
 shape, and a copy in the device's memory; the second table sets the figures against them. With random weights a router
@@ -79,8 +81,11 @@ TINY = Size(6, 12, (1, 2), (2,), 2, 0.1, Speech(seconds=1.5, pace=3.0, tokens=6)
 # -- what is started ---------------------------------------------------------------------------------------------------
 
 
-def fixed_lengths(layout: Path, model: Path, frames: int, overrides: Sequence[str] = ()) -> Settings:
-    """A layout's settings for answers that end by their length alone. Stages on SGLang draw their own weights.
+def fixed_lengths(
+    layout: Path, model: Path, frames: int, overrides: Sequence[str] = (), *, paced: bool = False
+) -> Settings:
+    """A layout's settings for answers that end by their length alone, and are made as fast as can be where they are not
+    ``paced``. Stages on SGLang draw their own weights.
 
     Text is drawn, too: with weights that nobody trained, the likeliest token would be the same for everybody, and a
     batch would read the experts of one.
@@ -92,6 +97,7 @@ def fixed_lengths(layout: Path, model: Path, frames: int, overrides: Sequence[st
         "stages.talker.options.ignore_eos=true",
         f"stages.talker.options.max_new_tokens={frames + 1}",
         f"limits.request_deadline_s={DEADLINE_S}",
+        *([] if paced else ["stages.talker.scheduler.lead_s=null"]),
         *overrides,
     ]
     settings = load(PIPELINE, layout, said, {}).settings
@@ -207,7 +213,7 @@ async def crowds(pipeline: Launcher, memory: Memory, size: Size) -> dict[int, Fi
 
 
 async def run(options: argparse.Namespace, size: Size, folder: Path, floors: Floors | None) -> int:
-    settings = fixed_lengths(options.layout, folder, size.frames, options.set)
+    settings = fixed_lengths(options.layout, folder, size.frames, options.set, paced=options.paced)
     began = time.monotonic()
     async with watched_memory() as memory, Launcher(PIPELINE, settings) as pipeline:
         print(f"started in {time.monotonic() - began:.0f} s", flush=True)
@@ -251,6 +257,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--pace", type=float, help="speech is streamed in so many times as fast as it is spoken")
     parser.add_argument("--tokens", type=int, help="of each answer's text")
     parser.add_argument("--frames", type=int, help="of each answer's speech")
+    parser.add_argument("--paced", action="store_true", help="the talker keeps the lead that the layout says")
     parser.add_argument("--chunk-ms", type=float, default=20.0, help="of sound that is sent at once")
     parser.add_argument("--load", type=float, metavar="MINUTES", help="talk so long, and look for what leaks")
     parser.add_argument("--load-people", type=int, help="default: the most of --people")

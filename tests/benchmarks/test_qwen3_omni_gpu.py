@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.full_size.endurance import Outcome, Sample, growth
 from benchmarks.full_size.floors import measure
-from benchmarks.qwen3_omni_gpu import fixed_lengths, main
+from benchmarks.qwen3_omni_gpu import CONFIGS, fixed_lengths, main
 from benchmarks.qwen3_omni_precision import Case, Figure
 from benchmarks.qwen3_omni_precision import measure as precisions
 from tests.support.tiny_qwen3_omni import build
@@ -90,3 +90,9 @@ def test_what_grows_or_stays_is_a_fault() -> None:
 def test_warming_up_is_no_growth() -> None:
     assert growth([0.0, 5.0, 9.0, 10.0, 10.0, 10.0, 10.0, 10.0, 10.0]) == 0
     assert growth([1.0]) == 0
+
+
+def test_answers_are_as_fast_as_can_be_unless_they_are_paced(model: Path) -> None:
+    layout = CONFIGS / "qwen3-omni-gpu.yaml"
+    assert fixed_lengths(layout, model, 12).stages["talker"].scheduler.lead_s is None
+    assert fixed_lengths(layout, model, 12, paced=True).stages["talker"].scheduler.lead_s == 4

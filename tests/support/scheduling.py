@@ -23,8 +23,6 @@ from voice_omni.scheduling.interface import (
     StreamOut,
 )
 
-"""Only reached when a test would hang otherwise."""
-
 M = TypeVar("M")
 
 

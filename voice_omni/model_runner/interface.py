@@ -39,12 +39,14 @@ class Outcome:
 
     ``result``: the request is finished at this stage and this goes along the payload edges. ``more``: call again even
     if no new input arrives (work is split so that others get their turn). ``error``: this request alone has failed.
+    ``played_s``: how many seconds of sound the emits become, where that is known; rows can be paced by it.
     """
 
     emits: list[Emit] = field(default_factory=list)
     result: Data | None = None
     more: bool = False
     error: Exception | None = None
+    played_s: float = 0.0
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from voice_omni.model_runner.interface import Chunk, Emit, Outcome
 from voice_omni.proto.errors import as_omni_error
@@ -34,6 +34,9 @@ from voice_omni.scheduling.interface import (
 )
 
 logger = logging.getLogger(__name__)
+
+MOMENT_S: Final = 1e-6
+"""What is due sooner is due now: a clock cannot be relied on to advance by less."""
 
 
 @dataclass(slots=True)

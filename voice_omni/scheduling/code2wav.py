@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any
 
 from voice_omni.model_runner.interface import (
     Emit,
@@ -17,22 +17,19 @@ from voice_omni.model_runner.interface import (
 )
 from voice_omni.proto.payload import Data, StagePayload
 from voice_omni.proto.vocabulary import AUDIO
-from voice_omni.scheduling.base import BaseScheduler, Slot
+from voice_omni.scheduling.base import MOMENT_S, BaseScheduler, Slot
 from voice_omni.scheduling.interface import Outbox
 from voice_omni.scheduling.options import Code2WavOptions
-
-_MOMENT_S: Final = 1e-6
-"""What is due sooner is due now: a clock cannot be relied on to advance by less."""
+from voice_omni.scheduling.playback import Playback
 
 
 @dataclass(slots=True)
 class _Stream:
-    """A stream's model state and its place in time: ``began`` is when its first chunk was sent. ``decoding``: a batch
-    with frames of it has been begun and not collected."""
+    """A stream's model state and what has been sent of it. ``decoding``: a batch with frames of it has been begun and
+    not collected."""
 
     model: Any
-    began: float | None = None
-    sent_samples: int = 0
+    playback: Playback = field(default_factory=Playback)
     decoding: bool = False
 
 
@@ -109,9 +106,7 @@ class Code2WavScheduler(BaseScheduler):
         self._consumed(slot, taken)
 
     def _lead(self, stream: _Stream) -> float:
-        if stream.began is None:
-            return 0.0
-        return stream.sent_samples / self._runner.sample_rate - (self._clock() - stream.began)
+        return stream.playback.lead(self._clock())
 
     def _wanted(self, stream: _Stream) -> int:
         """Frames of the stream's next chunk."""
@@ -131,10 +126,10 @@ class Code2WavScheduler(BaseScheduler):
         if ready == 0:
             return (0.0, 0) if ended else None
         wanted = self._wanted(stream)
-        if stream.began is None:
+        if stream.playback.began is None:
             return 0.0, min(ready, wanted)
         wait = self._lead(stream) - self._options.first_frames * self._frame_seconds
-        if wait <= _MOMENT_S or (self._begun is None and (ready >= wanted or ended)):
+        if wait <= MOMENT_S or (self._begun is None and (ready >= wanted or ended)):
             wait = 0.0
         return wait, min(ready, wanted)
 
@@ -171,7 +166,7 @@ class Code2WavScheduler(BaseScheduler):
 
     def _chosen(self, due: list[tuple[Slot, int]]) -> list[tuple[Slot, int]]:
         """The streams of the next batch, and how many frames of each."""
-        first = [(slot, frames) for slot, frames in due if slot.state.began is None]
+        first = [(slot, frames) for slot, frames in due if slot.state.playback.began is None]
         ordered = first or sorted(due, key=lambda item: self._lead(item[0].state))
         batch: list[tuple[Slot, int]] = []
         longest = frames_in_all = 0
@@ -227,7 +222,5 @@ class Code2WavScheduler(BaseScheduler):
             return
         stream: _Stream = slot.state
         stream.decoding = False
-        if stream.began is None:
-            stream.began = self._clock()
-        stream.sent_samples += len(output[AUDIO])
+        stream.playback.send(len(output[AUDIO]) / self._runner.sample_rate, self._clock())
         self._apply(slot, Outcome(emits=[Emit(output)]))

@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any
+from typing import Any, Final
 
 from voice_omni.engines.interface import Engine, Row, RowOutput, StreamedEngine
 from voice_omni.model_runner.interface import AutoregressiveRunner, Outcome, RowOutcome, StreamedRunner, Work
 from voice_omni.proto.errors import OmniError
 from voice_omni.proto.payload import StagePayload
-from voice_omni.scheduling.base import BaseScheduler, Slot
+from voice_omni.scheduling.base import MOMENT_S, BaseScheduler, Slot
 from voice_omni.scheduling.interface import AbortedOut, Outbox, Wake
 from voice_omni.scheduling.options import OmniOptions
+from voice_omni.scheduling.playback import Playback
 
 
 class _Place(Enum):
+    """``PAUSED``: its listener is slow; ``AHEAD``: far enough ahead of what can have been heard. Neither runs."""
+
     WAITING = auto()
     RUNNING = auto()
     PAUSED = auto()
+    AHEAD = auto()
     FINISHED = auto()
+
+
+STRIDE_S: Final = 0.4
+"""Between the moments at which rows that are ahead may go on. All go on at once, and so far that the engine has a full
+batch for a few steps and then rests, which costs it less than as many steps with a row each."""
 
 
 @dataclass(slots=True)
 class _RowState:
-    """A request's model state, its row, and where the row is. ``begun``: the runner of a streamed row has been asked
-    for the first time; ``told``: it knows that the input has ended."""
+    """A request's model state, its row, where that is, and what it has given to be played. ``begun``: the runner of a
+    streamed row has been asked for the first time; ``told``: it knows that the input has ended."""
 
     model: Any
     row: Row
     place: _Place = _Place.WAITING
+    playback: Playback = field(default_factory=Playback)
     begun: bool = False
     told: bool = False
 
@@ -43,6 +54,9 @@ class OmniScheduler(BaseScheduler):
 
     What streams in goes through the runner into the row as soon as it is in the engine. Until then, and while the
     listener is slow, it stays uncredited, which holds back whoever sends it.
+
+    A row that has given more than the options' ``lead_s`` seconds of sound ahead of the ear does not run until the next
+    stride in which it has less; it still takes in what comes.
     """
 
     def __init__(
@@ -57,9 +71,12 @@ class OmniScheduler(BaseScheduler):
         self._runner = runner
         self._engine = engine
         self._streamed = _streamed(runner, engine)
-        self._options = options
+        self._max_rows = options.max_rows
+        self._lead_s = math.inf if options.lead_s is None else options.lead_s
         self._waiting: deque[Slot] = deque()
         self._in_engine = 0
+        self._ahead: set[str] = set()
+        self._stride = 0.0
         # Rows that are closed here but still in the engine; True where an abort waits for its acknowledgement.
         self._leaving: dict[str, bool] = {}
 
@@ -70,6 +87,7 @@ class OmniScheduler(BaseScheduler):
             **engine,
             "waiting": len(self._waiting),
             "rows": self._in_engine,
+            "ahead": len(self._ahead),
             "leaving": len(self._leaving),
         }
 
@@ -101,7 +119,9 @@ class OmniScheduler(BaseScheduler):
     def _push(self, slot: Slot) -> None:
         """Give the row what has arrived for it, if it can take it now."""
         state: _RowState = slot.state
-        if self._streamed is None or state.place is not _Place.RUNNING or slot.blocked or slot.result is not None:
+        if self._streamed is None or slot.blocked or slot.result is not None:
+            return
+        if state.place is not _Place.RUNNING and state.place is not _Place.AHEAD:
             return
         if state.begun and not slot.chunks and (state.told or not slot.ended):
             return
@@ -127,7 +147,7 @@ class OmniScheduler(BaseScheduler):
             self._engine.pause(slot.request_id)
 
     def _fill(self) -> None:
-        while self._waiting and self._in_engine < self._options.max_rows:
+        while self._waiting and self._in_engine < self._max_rows:
             slot = self._waiting.popleft()
             try:
                 self._engine.add(slot.state.row)
@@ -140,9 +160,13 @@ class OmniScheduler(BaseScheduler):
             self._push(slot)
 
     def _patience(self) -> float | None:
-        return 0 if self._engine.busy else None
+        if self._engine.busy:
+            return 0
+        return max(0.0, self._stride - self._clock()) if self._ahead else None
 
     def _work(self) -> None:
+        if self._ahead and self._stride - self._clock() <= MOMENT_S:
+            self._go_on()
         if self._engine.busy:
             for output in self._engine.step():
                 self._collect(output)
@@ -161,6 +185,7 @@ class OmniScheduler(BaseScheduler):
         state: _RowState = slot.state
         if output.finish is not None or output.error is not None:
             state.place = _Place.FINISHED
+            self._ahead.discard(output.row_id)
         if slot.result is not None:
             return  # the runner ended the request early; its result still waits for credits
         if output.error is not None:
@@ -172,8 +197,38 @@ class OmniScheduler(BaseScheduler):
             outcome = Outcome(error=error)
         if outcome.error is None and output.finish is not None and outcome.result is None:
             outcome.error = RuntimeError("the runner returned no result for a finished row")
+        if outcome.played_s:
+            state.playback.send(outcome.played_s, self._clock())
         self._apply(slot, outcome)
         self._hold_back(slot)
+        self._pace(slot)
+
+    def _pace(self, slot: Slot) -> None:
+        """Stop a row that is far enough ahead."""
+        state: _RowState = slot.state
+        now = self._clock()
+        if state.place is not _Place.RUNNING or slot.request_id not in self._slots:
+            return
+        if state.playback.lead(now) >= self._lead_s:
+            if not self._ahead:
+                self._stride = _next_stride(now)
+            self._ahead.add(slot.request_id)
+            state.place = _Place.AHEAD
+            self._engine.pause(slot.request_id)
+
+    def _go_on(self) -> None:
+        """Let all rows run that are not ahead any more."""
+        now = self._clock()
+        for request_id in list(self._ahead):
+            slot = self._slots[request_id]
+            state: _RowState = slot.state
+            if state.playback.lead(now) >= self._lead_s:
+                continue
+            self._ahead.discard(request_id)
+            state.place = _Place.PAUSED if slot.blocked else _Place.RUNNING
+            if state.place is _Place.RUNNING:
+                self._engine.resume(request_id)
+        self._stride = _next_stride(now)
 
     def _abort(self, slot: Slot) -> None:
         self._forget(slot)
@@ -183,12 +238,17 @@ class OmniScheduler(BaseScheduler):
             self.outbox.put(AbortedOut(slot.request_id))
 
     def _forget(self, slot: Slot) -> None:
+        self._ahead.discard(slot.request_id)
         if slot.state.place is _Place.WAITING:
             self._waiting.remove(slot)
         elif slot.state.place is not _Place.FINISHED:
             self._leaving[slot.request_id] = False
             self._engine.remove(slot.request_id)
         super()._forget(slot)
+
+
+def _next_stride(now: float) -> float:
+    return (math.floor((now + MOMENT_S) / STRIDE_S) + 1) * STRIDE_S
 
 
 def _streamed(runner: AutoregressiveRunner[Any], engine: Engine) -> tuple[StreamedRunner[Any], StreamedEngine] | None:

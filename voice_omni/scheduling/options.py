@@ -20,6 +20,11 @@ class OmniOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Settings of :class:`~voice_omni.scheduling.omni.OmniScheduler`."""
 
     max_rows: Annotated[int, Meta(ge=1, description="rows that the engine runs at the same time at most")] = 16
+    lead_s: Annotated[
+        Annotated[float, Meta(ge=1)] | None,
+        Meta(description="how far ahead of the ear rows that become sound are computed, seconds; null: without limit"),
+    ] = None
+    """The device is then free for others, and a barge-in loses little."""
 
 
 class Code2WavOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

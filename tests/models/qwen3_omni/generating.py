@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 
@@ -121,15 +122,19 @@ class Stages:
         thinking: dict[str, Any] | None = None,
         talking: dict[str, Any] | None = None,
         max_rows: int = 16,
+        lead_s: float | None = None,
     ) -> None:
-        """``thinking``, ``talking``: options. Both are greedy if these do not say otherwise."""
+        """``thinking``, ``talking``: options. Both are greedy if these do not say otherwise. ``lead_s``: of the
+        talker."""
         stop = frozenset({here.config.im_end_token_id})
         think = ThinkerOptions(**{"max_new_tokens": 12, **(thinking or {})})
         talk = TalkerOptions(**{"max_new_tokens": 20, "temperature": 0.0, **(talking or {})})
         self.thinker_model, self.talker_model = Observed(Thinker(here.thinker)), Observed(Talker(here.talker))
         prompt = TalkerPrompt(here.talker)
-        self._thinker = _simulation(ThinkerRunner(here.config, think, stop), self.thinker_model, think, max_rows)
-        self._talker = _simulation(TalkerRunner(here.speech, talk, prompt), self.talker_model, talk, max_rows)
+        rows = OmniOptions(max_rows=max_rows)
+        self._thinker = _simulation(ThinkerRunner(here.config, think, stop), self.thinker_model, think, rows)
+        talker = TalkerRunner(here.speech, talk, prompt, here.config.frame_s)
+        self._talker = _simulation(talker, self.talker_model, talk, msgspec.structs.replace(rows, lead_s=lead_s))
         self.replies: dict[str, Reply] = {}
         self.between: dict[str, list[Incoming]] = {}
         self._segments: dict[str, Segments] = {}
@@ -201,8 +206,8 @@ class Stages:
         self._talker.feed(*waiting[:count])
         del waiting[:count]
 
-    def talk(self) -> None:
-        for message in self._talker.run():
+    def talk(self, seconds: float = 0.0) -> None:
+        for message in self._talker.run(seconds):
             reply = self.replies[message.request_id]
             match message:
                 case StreamOut(_, data):
@@ -293,11 +298,9 @@ def ending(hidden: torch.Tensor, *heads: torch.Tensor, token: int) -> AbstractCo
     return written(torch.linalg.lstsq(hidden, wanted, driver="gelsd").solution[:, 0], *heads, token=token)
 
 
-def _simulation(runner: StreamedRunner[Any], model: Observed, options: Any, max_rows: int) -> Simulation:
+def _simulation(runner: StreamedRunner[Any], model: Observed, options: Any, rows: OmniOptions) -> Simulation:
     engine = TorchEngine(model, kept_positions=options.kept_positions)
-    return Simulation(
-        lambda outbox, clock: OmniScheduler(runner, engine, OmniOptions(max_rows=max_rows), outbox, clock)
-    )
+    return Simulation(lambda outbox, clock: OmniScheduler(runner, engine, rows, outbox, clock))
 
 
 def _ended(reply: Reply, message: FailedOut | AbortedOut) -> None:

@@ -132,6 +132,22 @@ def test_speech_goes_on_when_the_text_has_ended(world: World) -> None:
 # -- listeners and neighbours ------------------------------------------------------------------------------------------
 
 
+def test_speech_far_enough_ahead_of_the_ear_waits_and_is_the_same(world: World) -> None:
+    talking = {"max_new_tokens": 30}
+    whole = answer(world, world.piece("text"), stages={**SHORT, "talking": talking})
+    with Stages(world, **{**SHORT, "talking": talking}, lead_s=1.0) as stages:
+        stages.ask("r", world.piece("text"))
+        stages.think()
+        stages.hand_over("r")
+        stages.talk()
+        assert len(stages.replies["r"].frames) == 13, "of 80 ms each"
+        stages.talk(0.5)
+        assert len(stages.replies["r"].frames) == 18, "0.4 seconds later"
+        stages.talk(10)
+        ours = stages.finish()["r"]
+    assert same(ours, whole)
+
+
 @few
 @given(data=st.data())
 def test_slow_listeners_neighbours_and_aborts_change_nothing(world: World, data: st.DataObject) -> None:

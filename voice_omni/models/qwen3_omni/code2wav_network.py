@@ -30,7 +30,7 @@ class Code2Wav(nn.Module):
         super().__init__()
         self.codebooks, self.codebook_size = config.num_quantizers, config.codebook_size
         rates = config.upsample_rates
-        self.frame_samples = prod(config.upsampling_ratios) * prod(rates)
+        self.frame_samples = config.frame_samples
         self.trim = sum(prod(rates[index:]) for index in range(len(rates)))
         self.code_embedding = nn.Embedding(config.codebook_size * config.num_quantizers, config.hidden_size)
         self.pre_transformer = SlidingTransformer(config)

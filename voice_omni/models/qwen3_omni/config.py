@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -163,6 +164,11 @@ class Code2WavConfig(msgspec.Struct, frozen=True, kw_only=True):
     def head_dim(self) -> int:
         return self.hidden_size // self.num_attention_heads
 
+    @property
+    def frame_samples(self) -> int:
+        """Samples at :data:`CODEC_SAMPLE_RATE` that a codec frame becomes: the hop, 1920 as released."""
+        return prod(self.upsampling_ratios) * prod(self.upsample_rates)
+
 
 class OmniConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A whole checkpoint. ``talker`` and ``code2wav`` are None for one that only writes."""
@@ -178,6 +184,11 @@ class OmniConfig(msgspec.Struct, frozen=True, kw_only=True):
     system_token_id: int
     user_token_id: int
     assistant_token_id: int
+
+    @property
+    def frame_s(self) -> float:
+        """How long a codec frame is heard, 0.08 seconds as released; 0 for a checkpoint that only writes."""
+        return 0.0 if self.code2wav is None else self.code2wav.frame_samples / CODEC_SAMPLE_RATE
 
 
 def load_config(folder: Path) -> OmniConfig:

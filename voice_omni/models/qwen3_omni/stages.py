@@ -123,7 +123,8 @@ def talker(context: StageContext) -> tuple[TalkerRunner, StreamedEngine]:
     dtype = _precision(context, checkpoint)
     if options.engine == "sglang":
         tables = load_talker_tables(checkpoint, device=context.device, dtype=dtype)
-        return TalkerRunner(tables.talker, options, TalkerPrompt(tables)), _sglang_talker(context, checkpoint)
+        runner = TalkerRunner(tables.talker, options, TalkerPrompt(tables), checkpoint.config.frame_s)
+        return runner, _sglang_talker(context, checkpoint)
 
     from voice_omni.engines.torch_engine import TorchEngine
     from voice_omni.models.qwen3_omni.talker import Talker
@@ -131,7 +132,7 @@ def talker(context: StageContext) -> tuple[TalkerRunner, StreamedEngine]:
     modules = load_talker(checkpoint, device=context.device, dtype=dtype)
     engine = TorchEngine(Talker(modules), kept_positions=options.kept_positions)
     generate_once(engine)
-    return TalkerRunner(modules.talker, options, TalkerPrompt(modules)), engine
+    return TalkerRunner(modules.talker, options, TalkerPrompt(modules), checkpoint.config.frame_s), engine
 
 
 def code2wav(context: StageContext) -> Code2WavRunner:

@@ -49,12 +49,13 @@ class Speech:
 
 
 class TalkerRunner:
-    """A :class:`~voice_omni.model_runner.interface.StreamedRunner`."""
+    """A :class:`~voice_omni.model_runner.interface.StreamedRunner`. ``frame_s``: how long a codec frame is heard."""
 
-    def __init__(self, config: TalkerConfig, options: TalkerOptions, prompt: TalkerPrompt) -> None:
+    def __init__(self, config: TalkerConfig, options: TalkerOptions, prompt: TalkerPrompt, frame_s: float) -> None:
         self._config = config
         self._options = options
         self._prompt = prompt
+        self._frame_s = frame_s
         self._stop = frozenset({config.codec_eos_token_id})
         self._suppressed = suppressed(config, ignore_eos=options.ignore_eos)
         speaker_of(config, options.voice)
@@ -103,6 +104,7 @@ class TalkerRunner:
         outcome = Outcome()
         if output.frames:
             state.frames += len(output.frames)
+            outcome.played_s = len(output.frames) * self._frame_s
             outcome.emits.append(Emit({CODES: np.array(output.frames, np.int16)}))
         if output.finish is not None:
             outcome.result = self._result(state, output.finish)
