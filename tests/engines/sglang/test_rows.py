@@ -366,6 +366,55 @@ def test_a_prompt_that_waits_can_be_paused_and_removed() -> None:
     assert hearing.asked == [("2.", (2,), 0)]
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["feed", "close", "pause", "resume", "remove", "done", "step"]), st.sampled_from("abc")
+        )
+    )
+)
+def test_whatever_waits_is_asked_for_in_the_end(calls: list[tuple[str, str]]) -> None:
+    hearing = Hearing()
+    heard = {"a": [10], "b": [40], "c": [70]}
+    for name, prompt in heard.items():
+        hearing.rows.add(Row(name, list(prompt), 5, frozenset(), open=True))
+    closed: set[str] = set()
+
+    def asked(first: int) -> list[Ask]:
+        return [sent for sent in hearing.sent if isinstance(sent, Ask) and sent.prompt[0] == first]
+
+    def done(first: int) -> None:
+        """What is under way for the row is through."""
+        for ask in asked(first)[-1:]:
+            hearing.rows.receive(Reply(ask.rid, [], "length"))
+
+    for call, name in calls:
+        match call:
+            case "feed" if name in heard.keys() - closed and len(heard[name]) < 30:
+                heard[name].append(heard[name][-1] + 1)
+                hearing.hear(name, heard[name][-1])
+            case "close" if name in heard.keys() - closed:
+                hearing.hear(name, closed=True)
+                closed.add(name)
+            case "pause" | "resume":
+                getattr(hearing.rows, call)(name)
+            case "remove":
+                hearing.rows.remove(name)
+                heard.pop(name, None)
+            case "done" if name in heard:
+                done(heard[name][0])
+            case "step":
+                hearing.step(0.07)
+    hearing.rows.receive(Reply("1.", [], "length"))
+    for _ in range(2):
+        for name, first in {"a": 10, "b": 40, "c": 70}.items():
+            hearing.rows.resume(name)
+            done(first)
+    assert {name: asked(prompt[0])[-1].prompt for name, prompt in heard.items()} == {
+        name: tuple(prompt) for name, prompt in heard.items()
+    }
+
+
 CALLS = st.sampled_from(["feed", "close", "pause", "resume", "remove", "token", "end", "abort"])
 
 
