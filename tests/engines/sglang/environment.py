@@ -37,10 +37,15 @@ class UnreachableError(Exception):
 
 def prepare(release: Path = PINNED) -> Path:
     """An interpreter with the pins of ``release``. Raises :class:`UnreachableError`."""
-    base = COMMON.read_bytes() + TORCH.encode() + sys.version.encode()
-    common = _kept(base, _install_common)
-    layer = _kept(base + release.read_bytes(), lambda folder: _install_release(folder, common, release))
+    common = _kept(_base(), _install_common)
+    layer = _kept(_base() + release.read_bytes(), lambda folder: _install_release(folder, common, release))
     return _python(layer)
+
+
+def prepare_common() -> Path:
+    """An interpreter without SGLang, with what both releases share: torch, Triton and pytest among it. Raises
+    :class:`UnreachableError`."""
+    return _python(_kept(_base(), _install_common))
 
 
 def variables() -> dict[str, str]:
@@ -55,6 +60,11 @@ def variables() -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "",
         "PYTHONPYCACHEPREFIX": str(_cache() / "bytecode"),
     }
+
+
+def _base() -> bytes:
+    """What the common environment depends on."""
+    return COMMON.read_bytes() + TORCH.encode() + sys.version.encode()
 
 
 def _cache() -> Path:

@@ -204,7 +204,9 @@ def drawing(
     weights = tl.where(within, tl.exp(ranked - tl.max(ranked, 0)), 0.0)
     weights = weights / tl.sum(weights, 0)
     ends = tl.cumsum(weights, 0)
-    kept = tl.maximum(tl.sum((((ends - weights) < top_p) & within).to(tl.int32), 0), 1)
+    # A scan may add in another order for each place, so that the ends behind the last candidate differ. What has no
+    # weight is not one, however they compare.
+    kept = tl.maximum(tl.sum((((ends - weights) < top_p) & (weights > 0.0)).to(tl.int32), 0), 1)
     total = tl.sum(tl.where(place == kept - 1, ends, 0.0), 0)
     state = tl.load(seeds + mine).to(tl.uint64)
     golden: tl.constexpr = 0x9E3779B97F4A7C15
