@@ -15,6 +15,7 @@ import time
 
 from benchmarks.machine import describe
 from voice_omni.client.interface import GenerateRequest, Message
+from voice_omni.client.pipeline import PipelineClient
 from voice_omni.config.settings import default_settings
 from voice_omni.models.starter.pipeline import PIPELINE
 from voice_omni.pipeline.launcher import Launcher
@@ -25,7 +26,7 @@ REQUEST = GenerateRequest(
 
 
 async def drain(pipeline: Launcher) -> None:
-    async for _ in await pipeline.client.open(REQUEST):
+    async for _ in await PipelineClient.of(pipeline).open(REQUEST):
         pass
 
 
@@ -39,7 +40,7 @@ async def measure(pipeline: Launcher, rounds: int) -> list[float]:
     chance = random.Random(1)
     spent = []
     for _ in range(rounds):
-        reply = await pipeline.client.open(REQUEST)
+        reply = await PipelineClient.of(pipeline).open(REQUEST)
 
         async def read(reply=reply) -> None:  # type: ignore[no-untyped-def]
             async for _ in reply:

@@ -46,6 +46,7 @@ from benchmarks.full_size.floors import Floors
 from benchmarks.full_size.people import Speech, crowd
 from benchmarks.machine import describe
 from tests.support.released_qwen3_omni import CONFIG, ROLES, SPECIALS, TOOL_MARKS, WORDS
+from voice_omni.client.pipeline import PipelineClient
 from voice_omni.config import load
 from voice_omni.config.settings import Settings
 from voice_omni.models.qwen3_omni.config import OmniConfig, load_config
@@ -189,13 +190,11 @@ def restarts(pipeline: Launcher) -> str:
 
 async def crowds(pipeline: Launcher, memory: Memory, size: Size) -> dict[int, Figures]:
     """Print a row for each crowd as soon as it has gone; the figures of those who came one by one."""
-    rate = pipeline.client.output_sample_rate
+    client = PipelineClient.of(pipeline)
 
     async def talk(people: int, rounds: int, seed: int, at_once: bool = False) -> Figures:
-        turns = await crowd(
-            pipeline.client, size.speech, people, rounds, seed, patience_s=size.patience_s, at_once=at_once
-        )
-        return figures(turns, rate, FRAME_SAMPLES)
+        turns = await crowd(client, size.speech, people, rounds, seed, patience_s=size.patience_s, at_once=at_once)
+        return figures(turns, client.output_sample_rate, FRAME_SAMPLES)
 
     await talk(max(size.people), 1, seed=0, at_once=True)  # warms up
     memory.peak()

@@ -34,6 +34,7 @@ from benchmarks.full_size.people import noise
 from benchmarks.machine import describe
 from tests.support.tiny_qwen3_omni import build
 from voice_omni.client.interface import AudioDelta, Done, GenerateRequest
+from voice_omni.client.pipeline import PipelineClient
 from voice_omni.config import load
 from voice_omni.config.settings import Settings
 from voice_omni.engines.interface import RowOutput
@@ -77,7 +78,7 @@ class Times:
 
 async def through_the_pipeline(pipeline: Launcher, samples: np.ndarray) -> tuple[float, ...]:
     """The moments at which each part was through, the end of the sound first."""
-    reply = await pipeline.client.open(GenerateRequest(max_output_tokens=TOKENS, seed=1))
+    reply = await PipelineClient.of(pipeline).open(GenerateRequest(max_output_tokens=TOKENS, seed=1))
     ended = asyncio.get_running_loop().create_future()
 
     async def speak() -> None:

@@ -16,6 +16,7 @@ import time
 
 from benchmarks.machine import describe
 from voice_omni.client.interface import AudioDelta, GenerateRequest
+from voice_omni.client.pipeline import PipelineClient
 from voice_omni.config.settings import default_settings
 from voice_omni.models.starter.pipeline import PIPELINE
 from voice_omni.pipeline.launcher import Launcher
@@ -28,7 +29,7 @@ async def first_sound(pipeline: Launcher) -> float:
     """Milliseconds to the first sound of a short sentence, which is then read to its end."""
     began = time.monotonic()
     first: float | None = None
-    async for event in await pipeline.client.open(SHORT):
+    async for event in await PipelineClient.of(pipeline).open(SHORT):
         if first is None and isinstance(event, AudioDelta):
             first = (time.monotonic() - began) * 1000
     return first or float("nan")
@@ -55,7 +56,7 @@ async def main() -> None:
     async with Launcher(PIPELINE, default_settings(PIPELINE), stages=PIPELINE.routes["speak"]) as pipeline:
         await for_a_while(pipeline, 3)
         before = await for_a_while(pipeline, 5)
-        slow = await pipeline.client.open(LONG)
+        slow = await PipelineClient.of(pipeline).open(LONG)
         events = aiter(slow)
         await anext(events)
         await asyncio.sleep(3)

@@ -17,6 +17,7 @@ from benchmarks.full_size.device import Memory
 from benchmarks.full_size.people import Interruption, Person, Speech, Turn
 from tests.support.pipelines import held, until_idle
 from voice_omni.client.interface import Message
+from voice_omni.client.pipeline import PipelineClient
 from voice_omni.pipeline.launcher import Launcher
 
 INTERRUPTED = 0.6
@@ -129,7 +130,7 @@ class Endurance:
 
     async def _live(self, name: str, chance: Random) -> None:
         speech = self._plan.speech
-        person = Person(self._pipeline.client, speech, name, chance)
+        person = Person(PipelineClient.of(self._pipeline), speech, name, chance)
         history: list[Message] = []
         await asyncio.sleep(chance.uniform(0, speech.duration_s))
         while (began := time.monotonic()) < self._until or self._back is None:

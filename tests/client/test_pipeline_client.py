@@ -263,7 +263,7 @@ async def test_a_spoken_turn_is_heard_answered_and_summed_up(pipeline: Launcher)
 
 
 async def test_a_failure_is_the_last_event(pipeline: Launcher) -> None:
-    client = PipelineClient(pipeline.spec, pipeline.coordinator)
+    client = PipelineClient.of(pipeline)
     # Nothing was said: the last message of the toy's thinker has no words to answer.
     reply = await client.open(GenerateRequest(input="text"))
     events = [event async for event in reply]
@@ -275,7 +275,7 @@ async def test_a_failure_is_the_last_event(pipeline: Launcher) -> None:
 
 
 async def test_an_aborted_reply_just_ends(pipeline: Launcher) -> None:
-    client = PipelineClient(pipeline.spec, pipeline.coordinator)
+    client = PipelineClient.of(pipeline)
     reply = await client.open(GenerateRequest())
     reading = asyncio.create_task(anext(aiter(reply), None))
     await reply.abort()
@@ -286,7 +286,7 @@ async def test_an_aborted_reply_just_ends(pipeline: Launcher) -> None:
 
 
 async def test_what_is_refused_is_raised_when_it_opens(pipeline: Launcher) -> None:
-    client = PipelineClient(pipeline.spec, pipeline.coordinator)
+    client = PipelineClient.of(pipeline)
     with pytest.raises(OmniError) as raised:
         await client.open(GenerateRequest(voice="nobody"))
     assert raised.value.code == "invalid_value"

@@ -17,9 +17,11 @@ from contextlib import asynccontextmanager
 from starlette.applications import Starlette
 
 from tests.conformance.scenario import script
+from tests.support.pipelines import patient
 from tests.support.scripted import ScriptedClient
 from tests.support.serving import serving
 from voice_omni.client.interface import VoiceClient
+from voice_omni.client.pipeline import PipelineClient
 from voice_omni.config.settings import default_settings
 from voice_omni.models.starter.pipeline import PIPELINE
 from voice_omni.pipeline.launcher import Launcher
@@ -36,8 +38,8 @@ async def running(pipeline: str) -> AsyncIterator[tuple[VoiceClient, ModelCard]]
     if pipeline == "scripted":
         yield ScriptedClient(script), ModelCard("scripted", "answers from a script", ("default",))
         return
-    async with Launcher(PIPELINE, default_settings(PIPELINE)) as launched:
-        yield launched.client, ModelCard(PIPELINE.name, PIPELINE.description, PIPELINE.voices)
+    async with Launcher(PIPELINE, patient(default_settings(PIPELINE))) as launched:
+        yield PipelineClient.of(launched), ModelCard(PIPELINE.name, PIPELINE.description, PIPELINE.voices)
 
 
 def application(client: VoiceClient, model: ModelCard) -> Starlette:

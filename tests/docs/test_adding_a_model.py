@@ -17,6 +17,7 @@ from tests.support.pipelines import patient
 from voice_omni import models
 from voice_omni.cli.main import main
 from voice_omni.client.interface import AudioDelta, Done, GenerateRequest, ReplyEvent, Samples
+from voice_omni.client.pipeline import PipelineClient
 from voice_omni.config import load
 from voice_omni.pipeline.launcher import Launcher
 from voice_omni.pipeline.spec import PipelineSpec
@@ -59,7 +60,7 @@ def expected(text: str, base_hz: float) -> Samples:
 async def test_it_speaks_through_the_real_launcher_in_its_own_processes(spec: PipelineSpec, tmp_path: Path) -> None:
     settings = patient(load(spec, None, ["stages.code2wav.scheduler.first_frames=1"], {}).settings)
     async with Launcher(spec, settings, run_base=tmp_path) as pipeline:
-        reply = await pipeline.client.open(GenerateRequest(input="speak", text="hello you"))
+        reply = await PipelineClient.of(pipeline).open(GenerateRequest(input="speak", text="hello you"))
         events: list[ReplyEvent] = [event async for event in reply]
     pieces = [event.samples for event in events if isinstance(event, AudioDelta)]
     assert isinstance(events[-1], Done)

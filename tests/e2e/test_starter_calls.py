@@ -17,6 +17,7 @@ from voice_omni.client.interface import (
     ToolCall,
     ToolCallDelta,
 )
+from voice_omni.client.pipeline import PipelineClient
 from voice_omni.config.settings import default_settings
 from voice_omni.models.starter.pipeline import PIPELINE
 from voice_omni.pipeline.launcher import Launcher
@@ -31,7 +32,7 @@ async def test_a_call_its_result_and_a_greeting_in_sound() -> None:
 
         async def ask(*messages: Message, choice: NamedTool | None = None) -> list[ReplyEvent]:
             request = GenerateRequest(input="text", messages=messages, tools=TOOLS, tool_choice=choice or "auto")
-            return [event async for event in await pipeline.client.open(request)]
+            return [event async for event in await PipelineClient.of(pipeline).open(request)]
 
         *pieces, done = await ask(ASKED, choice=NamedTool("get_weather"))
         assert isinstance(done, Done)

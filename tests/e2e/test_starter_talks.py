@@ -19,6 +19,7 @@ from tests.support.server_process import Heard, call, server_process
 from voice_omni.audio.pcm import Samples
 from voice_omni.cli.realtime_client import RATE
 from voice_omni.client.interface import GenerateRequest, Transcript
+from voice_omni.client.pipeline import PipelineClient
 from voice_omni.config.settings import default_settings
 from voice_omni.models.starter.pipeline import PIPELINE
 from voice_omni.pipeline.launcher import Launcher
@@ -58,7 +59,7 @@ async def transcribe_all(sounds: list[Samples]) -> list[str]:
     launcher = Launcher(PIPELINE, patient(default_settings(PIPELINE)), stages=PIPELINE.routes["transcribe"])
     async with launcher as pipeline:
         for sound in sounds:
-            reply = await pipeline.client.open(GenerateRequest(input="speech", output="transcript"))
+            reply = await PipelineClient.of(pipeline).open(GenerateRequest(input="speech", output="transcript"))
             sending = asyncio.create_task(_send(reply, soxr.resample(sound, RATE, PIPELINE.input_sample_rate)))
             text = ""
             async for event in reply:

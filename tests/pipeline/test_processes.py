@@ -229,14 +229,17 @@ async def test_a_request_submitted_during_the_restart_is_served_after_it(tmp_pat
         await answer(pipeline, "patient")
 
 
-async def test_a_hung_process_is_found_killed_and_replaced(tmp_path: Path) -> None:
-    async with launch(toy_settings(hang_ms=3000), tmp_path) as pipeline:
-        handle = await pipeline.coordinator.submit(text_request("stuck", "a b c", at="speak", do="stop"))
+@pytest.mark.parametrize("how", ["stop", "deadlock", "loop"])
+async def test_a_hung_process_is_found_killed_and_replaced(tmp_path: Path, how: str) -> None:
+    """And no other one is, however busy the machine."""
+    async with launch(toy_settings(hang_ms=2000), tmp_path) as pipeline:
+        handle = await pipeline.coordinator.submit(text_request("stuck", "a b c", at="speak", do=how))
         with pytest.raises(OmniError) as raised:
             await collect(handle)
         assert raised.value.info.code == "stage_died"
         assert raised.value.info.stage == "speak"
         await answer(pipeline, "after")
+        assert [worker.restarts for worker in pipeline.supervisor.workers.values()] == [0, 0, 1, 0]
 
 
 async def test_a_stage_that_is_stuck_in_a_batch_is_replaced(tmp_path: Path) -> None:

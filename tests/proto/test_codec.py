@@ -274,6 +274,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "device": st.binary(),
     "offsets": st.lists(COUNTS).map(tuple),
     "device_offsets": st.lists(COUNTS).map(tuple),
+    "threads": st.lists(COUNTS).map(tuple),
     "stages": st.dictionaries(NAMES, st.dictionaries(NAMES, COUNTS, max_size=2), max_size=2),
 }
 BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {"str": NAMES, "int": COUNTS, "float": st.floats(allow_nan=False)}

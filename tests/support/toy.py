@@ -29,6 +29,12 @@ SAMPLE_RATE = 1000
 FRAMES_PER_LETTER = 4
 
 
+DEADLOCK = "import ctypes; ctypes.PyDLL(None).sleep(600)"
+"""A call into C that keeps the interpreter's lock and waits for what does not come."""
+ENDLESS_LOOP = "import re; re.match('(a+)+$', 'a' * 99 + 'b')"
+"""A computation in C that keeps the interpreter's lock and does not end."""
+
+
 class ToyOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``delay_ms``: how long each batch of the stage takes."""
 
@@ -55,6 +61,10 @@ class Mischief:
                 time.sleep(60)
             case "stop":
                 os.kill(os.getpid(), signal.SIGSTOP)
+            case "deadlock":
+                exec(DEADLOCK)
+            case "loop":
+                exec(ENDLESS_LOOP)
 
 
 T = TypeVar("T")

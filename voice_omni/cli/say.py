@@ -75,6 +75,7 @@ def _write(output: str, content: bytes) -> None:
 async def _say(args: argparse.Namespace) -> tuple[int, _Spoken]:
     from voice_omni.cli.report import show_progress
     from voice_omni.client.interface import GenerateRequest
+    from voice_omni.client.pipeline import PipelineClient
     from voice_omni.pipeline.launcher import Launcher
     from voice_omni.pipeline.topology import Topology
 
@@ -83,7 +84,7 @@ async def _say(args: argparse.Namespace) -> tuple[int, _Spoken]:
     needed = Topology(spec).stages_of("speak")
     async with Launcher(spec, resolved.settings, stages=needed, on_progress=show_progress) as pipeline:
         request = GenerateRequest(input="speak", text=text, voice=args.voice, speed=args.speed)
-        return spec.output_sample_rate, await _collect(await pipeline.client.open(request))
+        return spec.output_sample_rate, await _collect(await PipelineClient.of(pipeline).open(request))
 
 
 async def _collect(reply: Reply) -> _Spoken:

@@ -16,6 +16,7 @@ import uvicorn
 
 from voice_omni.cli.listener import bind, url_of
 from voice_omni.cli.report import show_progress
+from voice_omni.client.pipeline import PipelineClient
 from voice_omni.config import Settings
 from voice_omni.config.settings import ServerSettings
 from voice_omni.pipeline.launcher import Launcher
@@ -117,7 +118,7 @@ def _services(
     access: Access,
 ) -> Services:
     return Services(
-        client=pipeline.client,
+        client=PipelineClient.of(pipeline),
         health=pipeline.health,
         model=ModelCard(
             spec.name,

@@ -24,6 +24,7 @@ from voice_omni.client.interface import (
     Transcript,
 )
 from voice_omni.pipeline.coordinator import Coordinator, RequestHandle
+from voice_omni.pipeline.launcher import Launcher
 from voice_omni.pipeline.request import RequestRecord, RequestState, StageOutput
 from voice_omni.pipeline.spec import PipelineSpec
 from voice_omni.proto import vocabulary
@@ -56,6 +57,11 @@ class PipelineClient:
         self._new_id = new_id
         self.input_sample_rate = spec.input_sample_rate
         self.output_sample_rate = spec.output_sample_rate
+
+    @classmethod
+    def of(cls, pipeline: Launcher) -> PipelineClient:
+        """The client of a pipeline that has been entered."""
+        return cls(pipeline.spec, pipeline.coordinator)
 
     async def open(self, request: GenerateRequest) -> PipelineReply:
         omni = to_omni_request(self._spec, request, self._new_id())

@@ -73,10 +73,21 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         float, Meta(ge=10, le=5000, description="how often a stage process reports that it lives, milliseconds")
     ] = 100.0
     hang_ms: Annotated[
-        float, Meta(ge=50, le=60000, description="silence after which a stage process is taken for hung, milliseconds")
+        float,
+        Meta(
+            ge=50,
+            le=60000,
+            description="silence after which a stage process is taken for hung, milliseconds; "
+            "on Linux, time in which it waits for a processor does not count",
+        ),
     ] = 800.0
     batch_deadline_s: Annotated[
-        float, Meta(gt=0, description="a stage whose one batch takes longer counts as hung, seconds")
+        float,
+        Meta(
+            gt=0,
+            description="a stage whose one batch takes longer counts as hung, "
+            "and so does a process that is silent for longer whatever the reason, seconds",
+        ),
     ] = 30.0
     restart_wait_s: Annotated[
         float, Meta(ge=0, description="how long a new request waits for a stage that is being restarted, seconds")

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from voice_omni.client.pipeline import PipelineClient
 from voice_omni.config.settings import Settings
 from voice_omni.config.wire import to_wire
 from voice_omni.pipeline.binding import Binder, Replicas
@@ -54,7 +53,6 @@ class Launcher:
         self._exit = contextlib.AsyncExitStack()
         self._inline: list[StageHost] = []
         self.coordinator: Coordinator
-        self.client: PipelineClient
         self.supervisor: Supervisor
 
     async def __aenter__(self) -> Launcher:
@@ -72,16 +70,16 @@ class Launcher:
 
     async def _start(self) -> None:
         limits = self.settings.limits
-        run_dir = RunDir(self._run_base)
+        replicas = self._replicas()
+        run_dir = RunDir(self._run_base, [MAIN, *(node for each in replicas.values() for node in each.nodes)])
         self._exit.callback(run_dir.close)
         node = Node(MAIN, 0, run_dir.path, inline_bytes=limits.inline_bytes, relay_bytes=limits.relay_bytes)
         await node.start()
         self._exit.push_async_callback(node.close)
         credits = {name: stage.credits for name, stage in self.settings.stages.items()}
-        binder = Binder(self._replicas())
+        binder = Binder(replicas)
         self.coordinator = Coordinator(self.topology, node, binder, credits, limits)
         node.attach(CLIENT, self.coordinator)
-        self.client = PipelineClient(self.spec, self.coordinator)
         self._node = node
         events = SupervisorEvents(lambda _, stage, text: self._on_progress(stage, text), self.coordinator.node_up)
         self.supervisor = Supervisor(self._jobs(node, run_dir), node, run_dir, limits, events)

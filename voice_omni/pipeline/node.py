@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import zmq
 
+from voice_omni.pipeline.rundir import socket_name
 from voice_omni.proto import codec
 from voice_omni.proto.errors import OmniError
 from voice_omni.proto.messages import Body, Deliver, Envelope, Free, Message, PeerDown, PeerUp, Region
@@ -99,7 +100,7 @@ class Node:
     def __init__(self, name: str, incarnation: int, run_dir: Path, *, inline_bytes: int, relay_bytes: int) -> None:
         self.name = name
         self.incarnation = incarnation
-        self.endpoint = f"ipc://{run_dir / f'{name}.{incarnation}.sock'}"
+        self.endpoint = f"ipc://{run_dir / socket_name(name, incarnation)}"
         self._run_dir = run_dir
         self._inline_bytes = inline_bytes
         self._relay_bytes = relay_bytes

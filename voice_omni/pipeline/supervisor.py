@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -14,8 +15,10 @@ from enum import Enum
 import msgspec
 
 from voice_omni.config.settings import LimitSettings
+from voice_omni.pipeline import runqueue
 from voice_omni.pipeline.node import Node
-from voice_omni.pipeline.rundir import RunDir
+from voice_omni.pipeline.rundir import RunDir, socket_name
+from voice_omni.pipeline.runqueue import ThreadTimes
 from voice_omni.pipeline.watchdog import Backoff, Watchdog
 from voice_omni.pipeline.worker import WorkerJob
 from voice_omni.proto.errors import ErrorInfo, OmniError
@@ -86,7 +89,6 @@ class Supervisor:
         self._limits = limits
         self._events = events
         self._clock = clock
-        self._stopping = False
         self._tasks: list[asyncio.Task[None]] = []
         self.workers = {
             name: WorkerNode(job, Backoff(limits.restart_first_s, limits.restart_max_s)) for name, job in jobs.items()
@@ -111,7 +113,6 @@ class Supervisor:
 
     async def stop(self) -> None:
         """Ask every process to end, and kill those that do not within the abort deadline."""
-        self._stopping = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -210,11 +211,20 @@ class Supervisor:
                     await worker.ready.wait()
             except TimeoutError:
                 return "did not become ready"
-        watchdog = worker.watchdog = Watchdog(self._limits.hang_ms / 1000, self._clock())
-        # Each heartbeat puts the check off, so it is a timer that is set anew, not a poll.
-        while not watchdog.is_hung(self._clock()):  # noqa: ASYNC110
+        limits = self._limits
+        watchdog = worker.watchdog = Watchdog(limits.hang_ms / 1000, limits.batch_deadline_s, self._clock())
+        while True:
+            # Each heartbeat puts the check off, so it is a timer that is set anew, not a poll.
             await asyncio.sleep(max(0.0, watchdog.due - self._clock()))
-        return "was silent"
+            if self._clock() >= watchdog.due and watchdog.is_hung(self._clock(), self._threads(worker)):
+                return "was silent"
+
+    def _threads(self, worker: WorkerNode) -> dict[int, ThreadTimes]:
+        """What a report comes through: threads of the process, and those here that carry it."""
+        here = runqueue.times(os.getpid(), runqueue.carriers())
+        if worker.process is None or worker.heartbeat is None:
+            return here
+        return here | runqueue.times(worker.process.pid, worker.heartbeat.threads)
 
     def _kill(self, worker: WorkerNode) -> None:
         if worker.process is not None and worker.process.returncode is None:
@@ -260,4 +270,4 @@ class Supervisor:
 
     @staticmethod
     def endpoint(job: WorkerJob) -> str:
-        return f"ipc://{job.run_dir}/{job.node}.{job.incarnation}.sock"
+        return f"ipc://{job.run_dir}/{socket_name(job.node, job.incarnation)}"

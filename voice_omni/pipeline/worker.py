@@ -17,6 +17,7 @@ import msgspec
 
 from voice_omni.config.settings import Settings
 from voice_omni.config.wire import from_wire
+from voice_omni.pipeline import runqueue
 from voice_omni.pipeline.host import StageHost, load_pipeline
 from voice_omni.pipeline.node import MAIN, Node
 from voice_omni.pipeline.placement import device_links
@@ -142,8 +143,11 @@ def _device_memory(device: str) -> DeviceMemory:
 
 
 async def _beat(node: Node, host: StageHost, interval: float) -> None:
+    carriers: tuple[int, ...] = ()
     while True:
-        node.send(MAIN, "", Heartbeat(node.name, node.incarnation, resident_bytes(), host.stats()))
+        carriers = carriers or runqueue.carriers()
+        threads = (*carriers, *runqueue.interpreted())
+        node.send(MAIN, "", Heartbeat(node.name, node.incarnation, resident_bytes(), host.stats(), threads))
         await asyncio.sleep(interval)
 
 

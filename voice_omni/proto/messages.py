@@ -179,12 +179,14 @@ class StartFailed(_Message, frozen=True):
 
 
 class Heartbeat(_Message, frozen=True):
-    """Sent at a fixed pace. ``stages``: for each stage, counts that are all 0 when it holds nothing."""
+    """Sent at a fixed pace. ``stages``: for each stage, counts that are all 0 when it holds nothing. ``threads``: the
+    system's ids of those without which the next one cannot come."""
 
     node: str
     incarnation: int
     rss_bytes: int
     stages: dict[str, dict[str, int]]
+    threads: tuple[int, ...] = ()
 
 
 class Shutdown(_Message, frozen=True):

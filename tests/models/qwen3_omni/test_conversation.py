@@ -91,7 +91,7 @@ async def talking(
     tiny: Path, run_base: Path, silero: SileroModel, options: SessionOptions | None = None
 ) -> AsyncIterator[tuple[Talk, Asked, Launcher]]:
     async with launched(settings(tiny, SPEECH), run_base) as pipeline:
-        client = Asked(pipeline.client)
+        client = Asked(PipelineClient.of(pipeline))
         async with Talk(client, silero, options, transcribes=False, images=True, voices=PIPELINE.voices) as talk:
             await talk.send("session.update", session={"audio": {"input": {"transcription": {"model": "any"}}}})
             yield talk, client, pipeline
