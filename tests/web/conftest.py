@@ -59,9 +59,13 @@ def playwright() -> Iterator[Playwright]:
 
 @pytest.fixture(scope="session")
 def bench_address(npx: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A page that holds the engine and nothing else: see ``web/tests/engine/harness``."""
-    folder = tmp_path_factory.mktemp("bench")
-    npx("vite", "build", "--config", "tests/engine/harness/vite.config.ts", "--outDir", str(folder), "--logLevel=warn")
+    """A page that holds the engine and nothing else: see ``web/tests/engine/harness``. It is built once for a run."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "bench"
+    with FileLock(f"{folder}.lock"):
+        if not (folder / "index.html").exists():
+            config = ("--config", "tests/engine/harness/vite.config.ts")
+            npx("vite", "build", *config, "--outDir", str(folder), "--logLevel=warn")
     with served(folder) as address:
         yield address
 

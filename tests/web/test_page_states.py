@@ -34,7 +34,8 @@ def faults(page: Page) -> list[Any]:
     """What axe finds: the rule, and where."""
     page.add_script_tag(path=AXE)
     found = page.evaluate(
-        "async (tags) => (await axe.run(document, {runOnly: tags})).violations", {"type": "tag", "values": TAGS}
+        "async (tags) => (await axe.run(document, {runOnly: tags, resultTypes: ['violations']})).violations",
+        {"type": "tag", "values": TAGS},
     )
     return [(rule["id"], [(node["html"][:120], node["failureSummary"]) for node in rule["nodes"]]) for rule in found]
 

@@ -19,7 +19,7 @@ from transformers import WhisperFeatureExtractor
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from tests.models.qwen3_omni.oracle import Case
-from tests.support.pipelines import held
+from tests.support.pipelines import held, patient
 from voice_omni.config.settings import ProcessSettings, Settings, default_settings
 from voice_omni.models.qwen3_omni.audio_tower import row_count
 from voice_omni.models.qwen3_omni.config import OmniConfig
@@ -63,7 +63,7 @@ class Question:
 def settings(model: Path, options: Data | None = None, processes: Any = INLINE, **more: Any) -> Settings:
     """``options``: of stages, over :data:`GREEDY`; ``more``: of the schedulers of all stages that know them."""
     wanted = {name: {**GREEDY.get(name, {}), **(options or {}).get(name, {})} for name in STAGES}
-    base = default_settings(PIPELINE)
+    base = patient(default_settings(PIPELINE))
     stages = {}
     for name, stage in base.stages.items():
         known = {key: value for key, value in more.items() if key in stage.scheduler.__struct_fields__}

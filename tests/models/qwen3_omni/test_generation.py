@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.models.qwen3_omni.compare import TOLERANCE, distance
-from tests.models.qwen3_omni.generating import CASES, LIMITS, Stages, World, answer, ending, recorded, written
+from tests.models.qwen3_omni.generating import CASES, LIMITS, Stages, World, answer, ending, recorded
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -98,17 +98,6 @@ def test_where_the_end_is_ignored_an_answer_has_the_length_that_is_allowed(world
         ours = answer(world, piece, stages={"talking": ignoring})
     assert ours.frames[:3] == free.frames[:3]
     assert ours.spoken == {"frames": LIMITS["talker_max_new_tokens"] - 1, "finish_reason": "length"}
-
-
-def test_more_than_300_frames_are_those_of_the_oracle(world: World) -> None:
-    case = world.case("text")
-    # The end of speech is no more likely than that of an unlikely code.
-    heads = (world.oracle.model.talker.codec_head.weight, world.talker.head.weight)
-    with written(torch.zeros(heads[0].shape[1]), *heads, token=world.speech.codec_eos_token_id):
-        theirs = world.oracle.answer(case, thinker_max_new_tokens=12, talker_max_new_tokens=303)
-        ours = answer(world, world.oracle.piece(case), stages={"talking": {"max_new_tokens": 303}})
-    assert ours.frames == theirs.frames
-    assert len(ours.frames) == 302
 
 
 def test_answers_of_a_batch_are_those_of_the_oracle_for_each_alone(world: World) -> None:

@@ -138,18 +138,17 @@ async def test_shorter_windows_are_those_of_an_oracle_with_such_windows(
 
 
 async def test_an_answer_of_one_token_is_spoken(
-    tiny: Path, tmp_path: Path, world: World, asker: Asker, published: Any
+    tiny: Path, tmp_path: Path, world: World, asker: Asker, theirs: Callable[..., Answer], published: Any
 ) -> None:
     """The thinker's head is changed so that the answer ends at its second step, in both."""
-    question = QUESTIONS["2.37 s of sound"]()
-    free = world.oracle.answer(asker.case(question), **LIMITS)
+    question, free = QUESTIONS["2.37 s of sound"](), theirs("2.37 s of sound")
     end, head = world.config.im_end_token_id, world.oracle.model.thinker.lm_head.weight
     with ending(free.thinker_last[:2], head, token=end):
         model = edited(tiny, tmp_path / "model", {"thinker.lm_head.weight": (end, head[end].detach().clone())})
-        theirs = world.oracle.answer(asker.case(question), **LIMITS)
+        ended = world.oracle.answer(asker.case(question), **LIMITS)
     said, tokens, frames = await one(model, tmp_path, question)
-    assert tokens == theirs.tokens == free.tokens[:1]
-    assert frames == theirs.frames
+    assert tokens == ended.tokens == free.tokens[:1]
+    assert frames == ended.frames
     assert len(frames) > 4
     assert said.results["decode"]["finish_reason"] == "stop"
     assert distance(said.samples, waveform(published, frames)) <= TOLERANCE
@@ -157,11 +156,10 @@ async def test_an_answer_of_one_token_is_spoken(
 
 @pytest.mark.parametrize("count", [0, 3])
 async def test_speech_ends_before_the_frame_whose_first_code_ends_it(
-    tiny: Path, tmp_path: Path, world: World, asker: Asker, published: Any, count: int
+    tiny: Path, tmp_path: Path, world: World, theirs: Callable[..., Answer], published: Any, count: int
 ) -> None:
     """At once, or after a few frames."""
-    question = QUESTIONS["text"]()
-    free = world.oracle.answer(asker.case(question), **LIMITS)
+    question, free = QUESTIONS["text"](), theirs("text")
     end, head = world.speech.codec_eos_token_id, world.oracle.model.talker.codec_head.weight
     with ending(free.talker_last[: count + 1], head, token=end):
         model = edited(tiny, tmp_path / "model", {"talker.codec_head.weight": (end, head[end].detach().clone())})
@@ -173,9 +171,10 @@ async def test_speech_ends_before_the_frame_whose_first_code_ends_it(
         assert distance(said.samples, waveform(published, frames)) <= TOLERANCE
 
 
-async def test_an_answer_of_no_token_is_silent(tiny: Path, tmp_path: Path, world: World, asker: Asker) -> None:
-    question = QUESTIONS["text"]()
-    free = world.oracle.answer(asker.case(question), **LIMITS)
+async def test_an_answer_of_no_token_is_silent(
+    tiny: Path, tmp_path: Path, world: World, theirs: Callable[..., Answer]
+) -> None:
+    question, free = QUESTIONS["text"](), theirs("text")
     end, head = world.config.im_end_token_id, world.oracle.model.thinker.lm_head.weight
     with ending(free.thinker_last[:1], head, token=end):
         model = edited(tiny, tmp_path / "model", {"thinker.lm_head.weight": (end, head[end].detach().clone())})
@@ -211,10 +210,13 @@ async def test_more_than_300_frames_are_those_of_one_decode(
 
 async def test_every_voice_is_the_oracles(tiny: Path, tmp_path: Path, world: World, asker: Asker) -> None:
     question = QUESTIONS["text"]()
+    with observed() as (_, frames):
+        async with launched(settings(tiny, EXACT), tmp_path) as pipeline:
+            for name in PIPELINE.voices:
+                await ask(pipeline, replace(question, params={"voice": name}), name)
     for name in PIPELINE.voices:
         theirs = world.oracle.answer(asker.case(question), speaker=name.title(), **LIMITS)
-        _, _, frames = await one(tiny, tmp_path, replace(question, params={"voice": name}))
-        assert frames == theirs.frames
+        assert frames[name] == theirs.frames
 
 
 async def test_the_text_routes_write_what_the_spoken_ones_say(tiny: Path, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ few = hypothesis_settings(
 )
 
 BRIEF = {"thinker": {"max_new_tokens": 6}, "talker": {"max_new_tokens": 12}}
+LONGER = {"talker": {"max_new_tokens": 25}}
 SAMPLED = {
     "thinker": {"max_new_tokens": 6, "temperature": 1.0},
     "talker": {"max_new_tokens": 12, "temperature": 0.9},
@@ -52,40 +53,39 @@ async def said(model: Path, run_base: Path, question: Question, options: Any, **
     return reply, tokens["r"], frames["r"]
 
 
-@pytest.mark.parametrize("window_s", [1, 2])
+@pytest.fixture(scope="module", params=[1, 2], ids="windows of {} s".format)
+def uncut(request: pytest.FixtureRequest, tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
+    """Options, and what is said with them to a sound that comes whole; its tokens and frames."""
+    options = {**BRIEF, "audio_encoder": {"window_s": request.param}}
+    return options, *asyncio.run(said(tiny, tmp_path_factory.mktemp("u"), spoken(), options))
+
+
+@pytest.fixture(scope="module")
+def plain(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Said:
+    """What is said in chunks of the sizes that are set unless told otherwise."""
+    return asyncio.run(said(tiny, tmp_path_factory.mktemp("p"), Question([user("Hello")]), LONGER))[0]
+
+
 @few
 @given(cuts=st.lists(st.integers(0, 52_800), max_size=12))
-def test_any_cut_of_the_sound_gives_the_same_answer(tiny: Path, tmp_path: Path, window_s: int, cuts: list[int]) -> None:
-    options = {**BRIEF, "audio_encoder": {"window_s": window_s}}
-
-    async def both() -> None:
-        whole, tokens, frames = await said(tiny, tmp_path, spoken(), options)
-        part, part_tokens, part_frames = await said(tiny, tmp_path, spoken(), options, cuts=cuts)
-        assert (part_tokens, part_frames) == (tokens, frames)
-        assert same(part, whole)
-
-    asyncio.run(both())
+def test_any_cut_of_the_sound_gives_the_same_answer(
+    tiny: Path, tmp_path: Path, uncut: tuple[Any, ...], cuts: list[int]
+) -> None:
+    options, whole, tokens, frames = uncut
+    part, part_tokens, part_frames = asyncio.run(said(tiny, tmp_path, spoken(), options, cuts=cuts))
+    assert (part_tokens, part_frames) == (tokens, frames)
+    assert same(part, whole)
 
 
 @few
 @given(first=st.integers(1, 4), most=st.integers(4, 30))
 def test_any_chunking_of_the_sound_that_comes_out_gives_the_same_samples(
-    tiny: Path, tmp_path: Path, first: int, most: int
+    tiny: Path, tmp_path: Path, plain: Said, first: int, most: int
 ) -> None:
-    async def both() -> None:
-        options = {"talker": {"max_new_tokens": 25}}
-        plain, _, _ = await said(tiny, tmp_path, Question([user("Hello")]), options)
-        other, _, _ = await said(
-            tiny,
-            tmp_path,
-            Question([user("Hello")]),
-            options,
-            schedulers={"first_frames": first, "max_frames": most},
-        )
-        assert same(plain, other)
-        assert len(plain.pieces[0]) == 1920 - 555
-
-    asyncio.run(both())
+    chunking = {"first_frames": first, "max_frames": most}
+    other, _, _ = asyncio.run(said(tiny, tmp_path, Question([user("Hello")]), LONGER, schedulers=chunking))
+    assert same(plain, other)
+    assert len(plain.pieces[0]) == 1920 - 555
 
 
 async def test_the_prompt_is_computed_while_the_person_speaks(
