@@ -67,6 +67,7 @@ Node: TypeAlias = Leaf | Group | Named
 
 def schema_of(spec: PipelineSpec) -> Group:
     """The schema of a pipeline's settings: the common ones, and each stage with its own options."""
+    credits = _leaves(StageSettings)["credits"]
     stages = {
         stage.name: Group(
             StageSettings,
@@ -74,7 +75,7 @@ def schema_of(spec: PipelineSpec) -> Group:
                 {
                     "options": _group(stage.options),
                     "scheduler": _group(SCHEDULER_OPTIONS[stage.scheduler], default_scheduler(stage)),
-                    "credits": replace(_leaf(StageSettings, "credits"), default=stage.credits),
+                    "credits": replace(credits, default=stage.credits),
                 }
             ),
         )
@@ -106,26 +107,33 @@ def leaves(node: Node, path: Path = ()) -> Iterator[tuple[Path, Leaf]]:
 def _group(cls: type[Any], instance: Any = REQUIRED, parts: Mapping[str, Node] = MappingProxyType({})) -> Group:
     """``instance`` holds the defaults if it is given, ``parts`` the children that the class alone does not tell."""
     children: dict[str, Node] = {}
-    for item in msgspec.structs.fields(cls):
-        if item.name in parts:
-            children[item.name] = parts[item.name]
+    for name, leaf in _leaves(cls).items():
+        if name in parts:
+            children[name] = parts[name]
             continue
-        leaf = _leaf(cls, item.name)
         if instance is not REQUIRED:
-            leaf = replace(leaf, default=getattr(instance, item.name))
+            leaf = replace(leaf, default=getattr(instance, name))
         if isinstance(leaf.type, type) and issubclass(leaf.type, msgspec.Struct):
-            children[item.name] = _group(leaf.type, leaf.default)
+            children[name] = _group(leaf.type, leaf.default)
         else:
-            _check_readable(leaf, f"{cls.__name__}.{item.name}")
-            children[item.name] = leaf
+            _check_readable(leaf, f"{cls.__name__}.{name}")
+            children[name] = leaf
     return Group(cls, MappingProxyType(children))
 
 
-def _leaf(cls: type[Any], name: str) -> Leaf:
-    hint = get_type_hints(cls, include_extras=True)[name]
-    item = next(item for item in msgspec.structs.fields(cls) if item.name == name)
-    default = item.default if item.default_factory is msgspec.NODEFAULT else item.default_factory()
-    return Leaf(hint, default, _meaning(hint), _secret(hint))
+def _leaves(cls: type[Any]) -> dict[str, Leaf]:
+    """Every field of a class as if it were one value, with the default that the class says."""
+    # Both look at the whole class, which takes long.
+    hints, fields = get_type_hints(cls, include_extras=True), msgspec.structs.fields(cls)
+    return {
+        field.name: Leaf(
+            hints[field.name],
+            field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory(),
+            _meaning(hints[field.name]),
+            _secret(hints[field.name]),
+        )
+        for field in fields
+    }
 
 
 def _check_readable(leaf: Leaf, name: str) -> None:
