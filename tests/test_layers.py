@@ -91,7 +91,7 @@ BELOW = {
     "models": {"model_runner", "engines", "pipeline", "weights", "audio", "proto"},
     "cli": {
         *("server", "transports", "session", "client", "pipeline", "config", "models"),
-        *("weights", "audio", "proto"),
+        *("weights", "relay", "audio", "proto"),
     },
 }
 """What each package may import; everything else would point upward or sideways."""

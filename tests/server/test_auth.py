@@ -157,6 +157,28 @@ async def test_browsers_may_call_from_this_machine_and_from_allowed_pages(silero
             assert "access-control-allow-credentials" not in shown
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        "authorization, x-openai-agents-sdk",  # @openai/agents-realtime, for a call
+        "authorization, content-type, openai-organization, openai-project, x-stainless-arch, x-stainless-lang, "
+        "x-stainless-os, x-stainless-package-version, x-stainless-retry-count, x-stainless-runtime, "
+        "x-stainless-runtime-version, x-stainless-timeout",  # openai
+    ],
+)
+async def test_client_libraries_in_a_browser_may_send_headers_of_their_own(headers: str, closed: Services) -> None:
+    asked = {
+        "Origin": "http://localhost:5173",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": headers,
+    }
+    async with serving(create_app(closed)) as address:
+        status, _, shown = await request_json(address, "/v1/realtime/calls", headers=asked, method="OPTIONS")
+        assert status == 200
+        allowed = {name.strip() for name in shown["access-control-allow-headers"].lower().split(",")}
+        assert {name.strip() for name in headers.split(",")} <= allowed
+
+
 async def test_refusals_do_not_count_as_sessions(closed: Services) -> None:
     app = create_app(closed)
     async with serving(app) as address:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.support.conversations import question
+from tests.support.conversations import manual, question
 from tests.support.scripted import Script, ScriptedClient
 from tests.support.talk import Talk, quiet
 from tests.support.virtual_time import in_virtual_time
@@ -71,5 +71,79 @@ async def test_speaking_in_time_or_asking_for_an_answer_puts_it_off(silero: Sile
 async def test_without_an_answer_there_is_nothing_to_follow_up(silero: SileroModel) -> None:
     async with Talk(ScriptedClient(), silero) as talk:
         await talk.send("session.update", session=with_timeout())
+        await asyncio.sleep(60)
+        assert "input_audio_buffer.timeout_triggered" not in talk.counts()
+
+
+@in_virtual_time
+async def test_who_switches_it_off_is_not_spoken_to_any_more(silero: SileroModel) -> None:
+    for detection in (None, {"idle_timeout_ms": None}, {"type": "semantic_vad"}):
+        async with Talk(ScriptedClient(), silero) as talk:
+            await talk.send("session.update", session=with_timeout())
+            await talk.say(question(), quiet(0.6))
+            await talk.until("response.done")
+            await talk.send("session.update", session={"audio": {"input": {"turn_detection": detection}}})
+            await asyncio.sleep(60)
+            assert "input_audio_buffer.timeout_triggered" not in talk.counts()
+
+
+@in_virtual_time
+async def test_what_is_said_by_hand_after_turn_detection_was_switched_off_is_not_taken_away(
+    silero: SileroModel,
+) -> None:
+    async with Talk(ScriptedClient(), silero) as talk:
+        await talk.send("session.update", session=with_timeout())
+        await talk.say(question(), quiet(0.6))
+        await talk.until("response.done")
+        await talk.send("session.update", session=manual())
+        await asyncio.sleep(3)
+        await talk.say(question(), quiet(3.0))
+        await talk.send("input_audio_buffer.commit")
+        await talk.read_all()
+        assert talk.counts()["input_audio_buffer.committed"] == 2
+        assert "error" not in talk.counts()
+
+
+@in_virtual_time
+async def test_another_timeout_holds_at_once(silero: SileroModel) -> None:
+    async with Talk(ScriptedClient(), silero) as talk:
+        await talk.say(question(), quiet(0.6))
+        await talk.until("response.done")
+        await asyncio.sleep(60)
+        for timeout_ms in (20_000, 8000):
+            await talk.send("session.update", session=with_timeout(timeout_ms))
+            changed = talk.clock()
+            await asyncio.sleep(4)
+        await talk.until("input_audio_buffer.timeout_triggered")
+        assert talk.clock() == pytest.approx(changed + 8.0, abs=0.05)
+
+
+@in_virtual_time
+async def test_other_changes_do_not_put_it_off(silero: SileroModel) -> None:
+    async with Talk(ScriptedClient(Script(answer="One.", word_seconds=0.5)), silero) as talk:
+        await talk.send("session.update", session=with_timeout())
+        await talk.say(question(), quiet(0.6))
+        await talk.until("response.done")
+        over = talk.time_of("response.output_audio.delta") + 0.5
+        for number in range(4):
+            await asyncio.sleep(1)
+            await talk.send("session.update", session={"instructions": str(number)})
+        await talk.until("input_audio_buffer.timeout_triggered")
+        assert talk.clock() == pytest.approx(over + 5.0, abs=0.05)
+
+
+@in_virtual_time
+async def test_an_answer_beside_the_conversation_is_not_what_was_said_last(silero: SileroModel) -> None:
+    """A client that answers by its own rules asks beside the conversation what to do about a turn."""
+    async with Talk(ScriptedClient(), silero) as talk:
+        detection = {"idle_timeout_ms": 5000, "create_response": False}
+        await talk.send("session.update", session={"audio": {"input": {"turn_detection": detection}}})
+        await talk.say(question(), quiet(0.6))
+        await talk.until("input_audio_buffer.committed")
+        await talk.send("response.create", response={"conversation": "none", "output_modalities": ["text"]})
+        await talk.until("response.done")
+        await talk.send("response.create", response={"conversation": "none", "output_modalities": ["text"]})
+        created = await talk.until("response.created", 2)
+        await talk.send("response.cancel", response_id=created["response"]["id"])
         await asyncio.sleep(60)
         assert "input_audio_buffer.timeout_triggered" not in talk.counts()

@@ -12,7 +12,7 @@ from tests.support.scripted import Script, ScriptedClient
 from tests.support.speech import recording
 from tests.support.talk import RATE, Talk
 from tests.support.virtual_time import in_virtual_time
-from voice_omni.audio.pcm import encode_pcm16
+from voice_omni.audio.pcm import Samples, encode_pcm16
 from voice_omni.proto.errors import OmniError
 from voice_omni.realtime.transcription_session import transcribing
 from voice_omni.session.options import SessionOptions
@@ -136,3 +136,65 @@ async def test_a_turn_can_be_referred_to_before_its_words_are_known(silero: Sile
         assert [len(reply.sound) > 0 for reply in client.replies] == [True, True]
         await asyncio.sleep(1)
         assert client.alive == []
+
+
+def beside(text: str, *parts: Samples) -> dict[str, Any]:
+    """An item of text, and of sound in several parts."""
+    sounds = [{"type": "input_audio", "audio": base64.b64encode(encode_pcm16(part)).decode()} for part in parts]
+    return {"type": "message", "role": "user", "id": "a", "content": [{"type": "input_text", "text": text}, *sounds]}
+
+
+@in_virtual_time
+async def test_the_words_of_sound_stand_where_the_sound_stood_and_leave_the_text_beside_it_alone(
+    silero: SileroModel,
+) -> None:
+    async with Talk(ScriptedClient(Script(transcript="what was that")), silero) as talk:
+        await talk.send("session.update", session={"audio": {"input": {"transcription": {"model": "any"}}}})
+        await talk.send("conversation.item.create", item=beside("Translate:", SPEECH[:RATE]))
+        completed = await talk.until(f"{KIND}.completed")
+        assert completed["content_index"] == 1
+        assert {event["content_index"] for event in talk.all(f"{KIND}.delta")} == {1}
+        await talk.send("conversation.item.retrieve", item_id="a")
+        retrieved = await talk.until("conversation.item.retrieved")
+        assert retrieved["item"]["content"] == [
+            {"type": "input_text", "text": "Translate:"},
+            {"type": "input_audio", "transcript": "what was that"},
+        ]
+        assert [message.content for message in talk.core.conversation.messages()] == ["Translate: what was that"]
+
+
+@in_virtual_time
+async def test_sound_that_fails_to_be_understood_is_named_by_its_part(silero: SileroModel) -> None:
+    client = ScriptedClient(Script(refuse=OmniError("overloaded", "full", retryable=True)))
+    async with Talk(client, silero) as talk:
+        await talk.send("session.update", session={"audio": {"input": {"transcription": {"model": "any"}}}})
+        await talk.send("conversation.item.create", item=beside("Translate:", SPEECH[:RATE]))
+        assert (await talk.until(f"{KIND}.failed"))["content_index"] == 1
+
+
+@in_virtual_time
+async def test_the_model_is_told_the_text_beside_the_sound_that_it_answers(silero: SileroModel) -> None:
+    client = ScriptedClient(Script(transcript="what was that"))
+    async with Talk(client, silero) as talk:
+        await talk.send("conversation.item.create", item=beside("Translate:", SPEECH[:RATE]))
+        await talk.send("response.create")
+        await talk.until("response.done")
+        [reply] = client.replies
+        assert (reply.request.input, [message.content for message in reply.request.messages]) == (
+            "speech",
+            ["Translate:"],
+        )
+
+
+@in_virtual_time
+async def test_sound_in_several_parts_is_heard_as_one(silero: SileroModel) -> None:
+    """Base64 of each part is padded by itself, wherever the sound was cut."""
+    client = ScriptedClient(Script(transcript="what was that"))
+    cut = 1001
+    async with Talk(client, silero) as talk:
+        await talk.send("session.update", session={"audio": {"input": {"transcription": {"model": "any"}}}})
+        await talk.send("conversation.item.create", item=beside("Translate:", SPEECH[:cut], SPEECH[cut:RATE]))
+        assert (await talk.until(f"{KIND}.completed"))["usage"]["seconds"] == 1.0
+        item = talk.core.conversation.find("a")
+        assert item is not None
+        assert [part.get("transcript") for part in item.to_json()["content"]] == [None, "what was that", ""]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from tests.support.caller import Caller, eventually, services
 from tests.support.patience import PATIENCE_S
@@ -199,3 +200,28 @@ async def test_timings_by_query_parameter(silero: SileroModel) -> None:
         caller = Caller(connection)
         await caller.say(_question())
         assert "stages" in (await caller.until("response.done"))["response"]["timings"]
+
+
+async def test_connections_beyond_the_limit_are_closed_at_once_and_those_within_go_on(silero: SileroModel) -> None:
+    """Who opens connections and says nothing must not take the files that the server needs for everybody else."""
+    app = create_app(services(ScriptedClient(), silero))
+    async with serving(app, limit_concurrency=5) as address, connect(f"ws://{address}/v1/realtime") as talking:
+        host, port = address.split(":")
+        idle = [await asyncio.open_connection(host, int(port)) for _ in range(8)]
+        beyond = [reader for reader, _ in idle[3:]]
+        async with asyncio.timeout(PATIENCE_S):
+            for reader in beyond:
+                with suppress(ConnectionResetError):
+                    assert await reader.read() == b""
+        assert not any(reader.at_eof() for reader, _ in idle[:3])
+        await talking.send(json.dumps({"type": "session.update", "session": {"type": "realtime"}}))
+        async with asyncio.timeout(PATIENCE_S):
+            while json.loads(await talking.recv())["type"] != "session.updated":
+                pass
+        for _, writer in idle[:3]:
+            writer.close()
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                with suppress(OSError, InvalidHandshake):
+                    async with connect(f"ws://{address}/v1/realtime"):
+                        break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -185,9 +186,21 @@ def test_space_is_asked_for_before_a_download() -> None:
     assert caught.value.code == "weights_no_space"
 
 
-def test_a_cache_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "root",
+    [
+        "file/cache",
+        "file",
+        "taken",
+        pytest.param("/proc/nobody/.cache", marks=pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")),
+    ],
+)
+def test_a_cache_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: str) -> None:
+    """Nor can one below a home that does not exist and that nobody may make, as accounts of services have."""
     (tmp_path / "file").write_bytes(b"")
-    monkeypatch.setenv("VOICE_OMNI_CACHE", str(tmp_path / "file" / "cache"))
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "locks").write_bytes(b"")
+    monkeypatch.setenv("VOICE_OMNI_CACHE", str(tmp_path / root))
     with pytest.raises(OmniError, match="set VOICE_OMNI_CACHE") as caught:
         cache.publish(cache.folder_of("derived", "thing", "key"), two_files)
     assert caught.value.code == "cache_not_writable"

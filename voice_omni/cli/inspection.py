@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import platform
 import shutil
@@ -18,6 +19,7 @@ from voice_omni.config import Settings
 from voice_omni.models import registry
 from voice_omni.pipeline.spec import PipelineSpec
 from voice_omni.proto.errors import OmniError
+from voice_omni.relay.cuda_driver import CudaDriver
 from voice_omni.session.weights import WEIGHTS as SESSION_WEIGHTS
 from voice_omni.weights.store import cached
 
@@ -35,7 +37,7 @@ class Finding:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.state:<8}{self.subject:<16}{self.text}"
+        return f"{self.state:<8}{self.subject:<19} {self.text}"
 
 
 def inspect(spec: PipelineSpec, settings: Settings) -> Iterator[Finding]:
@@ -45,7 +47,9 @@ def inspect(spec: PipelineSpec, settings: Settings) -> Iterator[Finding]:
     yield _cores()
     yield from _memory()
     yield from _shared_memory(settings)
+    yield from _devices(settings)
     yield from _runners(spec)
+    yield from _engines(settings)
     yield from _weights(spec)
     yield _port(settings)
     yield _sound()
@@ -82,6 +86,32 @@ def _shared_memory(settings: Settings) -> Iterator[Finding]:
         yield Finding("note", "shared memory", f"{free / 1e6:.0f} MB free, up to {needed / 1e6:.0f} MB used; {advice}")
     else:
         yield Finding("ok", "shared memory", f"{free / 1e6:.0f} MB free, up to {needed / 1e6:.0f} MB used")
+
+
+def _devices(settings: Settings) -> Iterator[Finding]:
+    """The GPUs that processes are put on."""
+    wanted = {process.device for process in settings.processes.values() if process.device.startswith("cuda")}
+    if not wanted:
+        return
+    advice = "install NVIDIA's driver, or take a layout whose processes have no 'device: cuda'"
+    try:
+        count = CudaDriver().count()
+    except OmniError as error:
+        yield Finding("missing", "device cuda", f"{error}; {advice}")
+        return
+    for device in sorted(wanted):
+        if int(device.partition(":")[2] or 0) < count:
+            yield Finding("ok", f"device {device}", f"one of {count}")
+        else:
+            yield Finding("missing", f"device {device}", f"there are {count}, counted from 0; {advice}")
+
+
+def _engines(settings: Settings) -> Iterator[Finding]:
+    """Libraries that a stage needs for the engine that its options name."""
+    for name, stage in settings.stages.items():
+        if getattr(stage.options, "engine", None) == "sglang" and importlib.util.find_spec("sglang") is None:
+            advice = "SGLang is not installed: pip install 'voice-omni[sglang]', or set the option 'engine' to 'torch'"
+            yield Finding("missing", f"engine of {name}", advice)
 
 
 def _runners(spec: PipelineSpec) -> Iterator[Finding]:

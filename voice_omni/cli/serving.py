@@ -15,6 +15,7 @@ from typing import Any
 import uvicorn
 
 from voice_omni.cli.listener import bind, url_of
+from voice_omni.cli.open_files import connections_for, free_files
 from voice_omni.cli.report import show_progress
 from voice_omni.client.pipeline import PipelineClient
 from voice_omni.config import Settings
@@ -61,6 +62,7 @@ async def serving(spec: PipelineSpec, settings: Settings) -> AsyncIterator[Servi
         judge = await asyncio.to_thread(_load_judge, settings.session.turn_detection == "semantic_vad")
         async with Launcher(spec, settings, on_progress=show_progress) as pipeline:
             app = create_app(_services(spec, settings, pipeline, silero, judge, access))
+            connections = connections_for(free_files())
             server = _Server(
                 uvicorn.Config(
                     app,
@@ -68,6 +70,8 @@ async def serving(spec: PipelineSpec, settings: Settings) -> AsyncIterator[Servi
                     **tls,
                     log_config=None,
                     access_log=False,
+                    limit_concurrency=connections.most,
+                    backlog=connections.at_once,
                     timeout_graceful_shutdown=math.ceil(settings.server.shutdown_s),
                 )
             )

@@ -55,8 +55,8 @@ class _CallOutput(_Any, frozen=True, tag="function_call_output"):
 
 def parse_item(
     raw: dict[str, Any], ids: Callable[[str], str], path: str = "item", *, images: bool = False
-) -> tuple[Item, str | None]:
-    """A client's item, and the base64 audio that it carries if its words are not given.
+) -> tuple[Item, tuple[str, ...]]:
+    """A client's item, and the audio of which the words are not given, part by part, each in base64.
 
     ``ids`` makes the ids that the client left to the server. ``images``: whether the model takes pictures. ``path`` is
     where the item stands in the event. Raises :class:`ProtocolError`.
@@ -68,16 +68,16 @@ def parse_item(
     item_id = item.id or ids("item")
     match item:
         case _Call():
-            return FunctionCall(item_id, item.call_id or ids("call"), item.name, item.arguments), None
+            return FunctionCall(item_id, item.call_id or ids("call"), item.name, item.arguments), ()
         case _CallOutput():
-            return FunctionCallOutput(item_id, item.call_id, item.output), None
+            return FunctionCallOutput(item_id, item.call_id, item.output), ()
     parts: list[Part] = []
-    audio: str | None = None
+    audio: list[str] = []
     for index, part in enumerate(item.content):
         parts.append(_parse_part(part, item.role, f"{path}.content[{index}]", images))
         if part.type == "input_audio" and part.transcript is None:
-            audio = (audio or "") + (part.audio or "")
-    return MessageItem(item_id, item.role, parts), audio
+            audio.append(part.audio or "")
+    return MessageItem(item_id, item.role, parts), tuple(audio)
 
 
 def _parse_part(part: _Part, role: Role, place: str, images: bool) -> Part:

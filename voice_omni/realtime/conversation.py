@@ -10,7 +10,7 @@ import msgspec
 
 from voice_omni.client.interface import Message
 from voice_omni.realtime.errors import ProtocolError
-from voice_omni.realtime.items import FunctionCall, Item
+from voice_omni.realtime.items import FunctionCall, Item, MessageItem
 from voice_omni.realtime.window import Truncation, Window
 
 ROOT: Final = "root"
@@ -135,12 +135,15 @@ class Conversation:
         return forgotten
 
     def around(self, item_id: str) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-        """What was said before an item of the conversation, and what after it."""
+        """What was said before the sound of an item of the conversation, and what after it."""
         items = list(self._window.visible([self._items[each] for each in self._order]))
         place = next((place for place, item in enumerate(items) if item.id == item_id), None)
         if place is None:  # it is older than anything that the model is told
             return (), messages_of(items)
-        return messages_of(items[:place]), messages_of(items[place + 1 :])
+        item = items[place]
+        beside = item.message_beside_sound() if isinstance(item, MessageItem) else None
+        before = messages_of(items[:place])
+        return (before if beside is None else (*before, beside)), messages_of(items[place + 1 :])
 
     def messages(self, without: str | None = None) -> tuple[Message, ...]:
         """What was said so far, oldest first, leaving out one item and everything that nobody said or heard."""

@@ -271,20 +271,26 @@ class RealtimeCore:
 
     def transcribing(self, item_id: str, text: str) -> list[Output]:
         """The words of a user's item as far as they are known; they may still change."""
-        known = self.conversation.find(item_id) is not None
-        return [*self._transcripts.partial(item_id, text)] if known and self.transcripts_wanted else []
+        item = self.conversation.find(item_id)
+        if not isinstance(item, MessageItem) or not self.transcripts_wanted:
+            return []
+        return [*self._transcripts.partial(item_id, text, item.sound_index)]
 
     def transcribed(self, item_id: str, text: str, seconds: float) -> list[Output]:
         """The words of a user's item are known; ``seconds``: the length of its sound."""
         item = self.conversation.find(item_id)
-        if not isinstance(item, MessageItem) or not item.content:
+        if not isinstance(item, MessageItem):
             return []
-        item.content[0].text = text
-        return [*self._transcripts.complete(item_id, text, seconds)] if self.transcripts_wanted else []
+        item.transcribe(text)
+        if not self.transcripts_wanted:
+            return []
+        return [*self._transcripts.complete(item_id, text, seconds, item.sound_index)]
 
     def transcription_failed(self, item_id: str, error: ErrorInfo) -> list[Output]:
-        known = self.conversation.find(item_id) is not None
-        return [*self._transcripts.fail(item_id, error)] if known and self.transcripts_wanted else []
+        item = self.conversation.find(item_id)
+        if not isinstance(item, MessageItem) or not self.transcripts_wanted:
+            return []
+        return [*self._transcripts.fail(item_id, error, item.sound_index)]
 
     @property
     def transcripts_wanted(self) -> bool:

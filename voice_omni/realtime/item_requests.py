@@ -76,10 +76,10 @@ class ItemRequests:
                 heard = item.id if last and isinstance(item, MessageItem) and item.untranscribed else None
             else:
                 item, audio = parse_item(raw, self._ids, path, images=self._images)
-                if audio is not None and not last:
+                if audio and not last:
                     message = "Sound that is not the last of 'response.input' needs a transcript."
                     raise ProtocolError("invalid_value", message, f"{path}.content")
-                heard = self._sound(item.id, audio, audio_format, f"{path}.content") if audio is not None else None
+                heard = self._sound(item.id, audio, audio_format, f"{path}.content") if audio else None
             if isinstance(item, FunctionCallOutput):
                 calls = (each.call_id for each in items if isinstance(each, FunctionCall))
                 if item.call_id not in calls:
@@ -111,9 +111,9 @@ class ItemRequests:
             raise ProtocolError("item_not_found", f"Item '{reference}' does not exist.", f"{path}.id")
         return item
 
-    def _sound(self, item_id: str, audio: str | None, audio_format: AudioFormat, param: str) -> ItemAudio:
+    def _sound(self, item_id: str, audio: tuple[str, ...], audio_format: AudioFormat, param: str) -> ItemAudio:
         rate = sample_rate_of(audio_format)
-        samples = decode_whole(decode_base64(audio, param) if audio is not None else b"", audio_format)
+        samples = decode_whole(b"".join(decode_base64(part, param) for part in audio), audio_format)
         if len(samples) * 1000 > self._max_audio_ms * rate:
             message = f"Invalid value for '{param}': more than {self._max_audio_ms // 1000} seconds of sound."
             raise ProtocolError("invalid_value", message, param)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -73,6 +74,17 @@ class MessageItem:
         return sum(part.characters for part in self.content)
 
     @property
+    def sound_index(self) -> int:
+        """Which of its parts is what the person said; the first if none is."""
+        return next((index for index, part in enumerate(self.content) if part.type == "input_audio"), 0)
+
+    def transcribe(self, text: str) -> None:
+        """``text`` is what is said in its sound, however many parts that has."""
+        for part in self.content:
+            if part.type == "input_audio" and part.text is None:
+                part.text, text = text, ""
+
+    @property
     def untranscribed(self) -> bool:
         """Whether it is sound of which the words are not known."""
         return any(part.type == "input_audio" and part.text is None for part in self.content)
@@ -86,10 +98,17 @@ class MessageItem:
 
     def message(self) -> Message | None:
         """What the model is told of it: of a spoken answer only what was heard; None if that is nothing."""
-        text = " ".join(part.text for part in self.content if part.text)
+        return self._message(self.content)
+
+    def message_beside_sound(self) -> Message | None:
+        """What the model is told of an item whose sound it hears: the text and pictures that came with that."""
+        return self._message([part for part in self.content if not part.spoken])
+
+    def _message(self, parts: Sequence[Part]) -> Message | None:
+        text = " ".join(part.text for part in parts if part.text)
         if self.alignment is not None and self.heard_ms is not None:
             text = self.alignment.spoken(text, self.heard_ms)
-        images = tuple(part.image for part in self.content if part.image is not None)
+        images = tuple(part.image for part in parts if part.image is not None)
         return Message(self.role, text, images=images) if text or images else None
 
     def truncate(self, played_ms: int) -> None:

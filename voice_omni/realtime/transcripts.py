@@ -22,31 +22,31 @@ class Transcripts:
         self._latest: dict[str, str] = {}
         self._told: dict[str, str] = {}
 
-    def partial(self, item_id: str, text: str) -> list[ServerEvent]:
-        """``text``: all that is heard so far of an item whose recognition goes on."""
+    def partial(self, item_id: str, text: str, index: int = 0) -> list[ServerEvent]:
+        """``text``: all that is heard so far of an item whose recognition goes on. ``index``: of its part of sound."""
         agreed = _agreed(self._latest.get(item_id, ""), text)
         self._latest[item_id] = text
-        return self._delta(item_id, agreed)
+        return self._delta(item_id, agreed, index)
 
-    def complete(self, item_id: str, text: str, seconds: float) -> list[ServerEvent]:
+    def complete(self, item_id: str, text: str, seconds: float, index: int = 0) -> list[ServerEvent]:
         """``seconds``: the length of the sound."""
-        events = self._delta(item_id, text)
+        events = self._delta(item_id, text, index)
         self._forget(item_id)
         counted = {"type": "duration", "seconds": seconds}
-        fields = {"item_id": item_id, "content_index": 0, "transcript": text, "usage": counted}
+        fields = {"item_id": item_id, "content_index": index, "transcript": text, "usage": counted}
         return [*events, self._write(f"{_KIND}.completed", **fields)]
 
-    def fail(self, item_id: str, error: ErrorInfo) -> list[ServerEvent]:
+    def fail(self, item_id: str, error: ErrorInfo, index: int = 0) -> list[ServerEvent]:
         self._forget(item_id)
         failure = {"type": "server_error", "code": error.code, "message": error.message, "param": None}
-        return [self._write(f"{_KIND}.failed", item_id=item_id, content_index=0, error=failure)]
+        return [self._write(f"{_KIND}.failed", item_id=item_id, content_index=index, error=failure)]
 
-    def _delta(self, item_id: str, text: str) -> list[ServerEvent]:
+    def _delta(self, item_id: str, text: str, index: int) -> list[ServerEvent]:
         told = self._told.get(item_id, "")
         if not text.startswith(told) or len(text) == len(told):
             return []
         self._told[item_id] = text
-        return [self._write(f"{_KIND}.delta", item_id=item_id, content_index=0, delta=text[len(told) :])]
+        return [self._write(f"{_KIND}.delta", item_id=item_id, content_index=index, delta=text[len(told) :])]
 
     def _forget(self, item_id: str) -> None:
         self._latest.pop(item_id, None)

@@ -50,7 +50,7 @@ def create_app(services: Services) -> Starlette:
                 allow_origins=services.access.allowed_origins,
                 allow_origin_regex=LOCALHOST_ORIGIN,
                 allow_methods=("GET", "POST", "DELETE"),
-                allow_headers=("Authorization", "Content-Type", "OpenAI-Beta"),
+                allow_headers=("*",),  # each client library sends some of its own; it is the origin that decides
                 expose_headers=("Location",),
                 max_age=_CORS_MAX_AGE_S,
             ),

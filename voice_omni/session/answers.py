@@ -19,7 +19,8 @@ from voice_omni.session.turn import Moments
 class Answers:
     """Writes what replies say into their responses, until they are done or cut off.
 
-    ``finished`` is called after each ``response.done`` that was not a cancellation.
+    ``finished`` is called after each ``response.done`` that was not a cancellation, with whether the response was the
+    conversation's.
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class Answers:
         *,
         clock: Callable[[], float],
         include_timings: bool,
-        finished: Callable[[], None],
+        finished: Callable[[bool], None],
     ) -> None:
         self._core = core
         self._outbox = outbox
@@ -63,13 +64,15 @@ class Answers:
         for item_id, played_ms in self._speaker.silence().items():
             self._outbox.put(self._core.heard(item_id, played_ms))
 
-    def cut(self, response_id: str) -> None:
-        """The response was cancelled."""
+    def cut(self, response_id: str) -> bool:
+        """The response was cancelled. Whether it was the conversation's."""
         run = self._forget(response_id)
-        if run is not None:
-            if run.epoch is not None:
-                self.silence()
-            run.abort()
+        if run is None:
+            return False
+        if _in_conversation(run):
+            self.silence()
+        run.abort()
+        return _in_conversation(run)
 
     async def write(self, run: ReplyRun, delta: TextDelta | ToolCallDelta | AudioDelta) -> None:
         """Send the next piece, at the pace at which it can be sent."""
@@ -103,7 +106,7 @@ class Answers:
             self._core.responses.complete(response.id, done.finish_reason, tokens, spoken_input=spoken, extra=extra),
             run.epoch,
         )
-        self._finished()
+        self._finished(_in_conversation(run))
 
     def fail(self, run: ReplyRun, error: ErrorInfo) -> None:
         """Silence cannot be answered: a response that was asked for nevertheless is complete, and empty."""
@@ -113,9 +116,13 @@ class Answers:
             self._outbox.put(self._core.responses.complete(response_id, "stop", (0, 0), spoken_input=True), run.epoch)
         else:
             self._outbox.put(self._core.responses.fail(response_id, error), run.epoch)
-        self._finished()
+        self._finished(_in_conversation(run))
 
     def _forget(self, response_id: str) -> ReplyRun | None:
         self._speaker.forget(response_id)
         self._moments.pop(response_id, None)
         return self._runs.pop(response_id, None)
+
+
+def _in_conversation(run: ReplyRun) -> bool:
+    return run.epoch is not None

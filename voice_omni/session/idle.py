@@ -38,6 +38,7 @@ class IdleTimeout:
         self._act = act
         self._count = 0
         self._after_answer = False
+        self._counted_ms: int | None = None  # the setting that holds for the timer
 
     def answered(self) -> None:
         """An answer is over, but for what is still being played."""
@@ -46,12 +47,22 @@ class IdleTimeout:
 
     def resume(self) -> None:
         """Count again, if an answer was the last thing said and nobody speaks or is about to."""
-        vad = self._core.session.audio.input.turn_detection
-        timeout_ms = vad.idle_timeout_ms if isinstance(vad, ServerVad) else None
+        timeout_ms = self._counted_ms = self._timeout_ms
         due = self._after_answer and self._count < self._most and self._core.responses.active is None
         if timeout_ms is not None and due and self._quiet():
             delay = self._speaker.remaining + timeout_ms / 1000
             self._timers.set(_TIMER, delay, lambda: self._fire(timeout_ms))
+
+    def reconsider(self) -> None:
+        """Settings may have changed: what was counted by others is counted anew, or no more."""
+        if self._timeout_ms != self._counted_ms:
+            self.pause()
+            self.resume()
+
+    @property
+    def _timeout_ms(self) -> int | None:
+        vad = self._core.session.audio.input.turn_detection
+        return vad.idle_timeout_ms if isinstance(vad, ServerVad) else None
 
     def pause(self) -> None:
         """Somebody seems to speak, or an answer begins."""

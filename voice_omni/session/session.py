@@ -130,8 +130,8 @@ class VoiceSession:
             case commands.StartReply():
                 self._replying.answer(command)
             case commands.CancelReply(response_id):
-                self._answers.cut(response_id)
-                self._idle.answered()
+                if self._answers.cut(response_id):
+                    self._idle.answered()
             case commands.StopPlayback():
                 self._answers.silence()
             case commands.ContextChanged():
@@ -144,10 +144,11 @@ class VoiceSession:
 
     # What happens by itself
 
-    def _answered(self) -> None:
+    def _answered(self, in_conversation: bool) -> None:
         self._reconsider()
         self._replying.pay()
-        self._idle.answered()
+        if in_conversation:
+            self._idle.answered()
 
     def _speak_unasked(self, timeout_ms: int) -> None:
         """Nobody has said anything for so long: the model does."""

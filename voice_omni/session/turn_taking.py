@@ -248,6 +248,7 @@ class TurnTaking:
             self._timers.cancel("resume")
             self._floor.release()
         self.ear.hearing.configure(vad)
+        self._idle.reconsider()
         if self._turn is not None:
             self._preparation.refresh(self._turn)
 

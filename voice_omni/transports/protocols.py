@@ -17,7 +17,8 @@ MAX_FRAGMENTS: Final = 10_000
 
 
 class HttpProtocol(H11Protocol):
-    """Closes connections whose request does not arrive, which uvicorn would hold for ever.
+    """Closes connections whose request does not arrive, which uvicorn would hold for ever, and those beyond uvicorn's
+    ``limit_concurrency`` at once: uvicorn lets them in and waits for a request before it refuses that.
 
     A request that is being answered and a connection that has become a WebSocket are not touched.
     """
@@ -26,7 +27,10 @@ class HttpProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._watch()
+        if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency:
+            transport.abort()
+        else:
+            self._watch()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

@@ -30,7 +30,7 @@ from voice_omni.proto.errors import OmniError
 
 MANIFEST = ".manifest.json"
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
-_NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR})
+_NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST})
 _BLOCK = 1 << 20
 _log = logging.getLogger("voice_omni.weights")
 
@@ -205,10 +205,21 @@ def _storage_errors() -> Iterator[None]:
     except OSError as error:
         if error.errno in NO_SPACE:
             raise _no_space() from error
-        if error.errno in _NOT_WRITABLE and str(error.filename).startswith(str(cache_root())):
+        if _unwritable(error):
             message = f"{error.filename} cannot be written; set VOICE_OMNI_CACHE to a folder of your own"
             raise OmniError("cache_not_writable", message) from error
         raise
+
+
+def _unwritable(error: OSError) -> bool:
+    """Whether the cache, or a folder on the way to it that would have to be made, cannot be."""
+    if not isinstance(error.filename, str):
+        return False
+    root, path = cache_root(), Path(error.filename)
+    above = root.is_relative_to(path)
+    return (error.errno in _NOT_WRITABLE and (above or path.is_relative_to(root))) or (
+        error.errno == errno.ENOENT and above
+    )
 
 
 def _no_space() -> OmniError:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import unicodedata
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
 from voice_omni.models.starter.spoken_text.pronunciation import Pronouncer
 from voice_omni.models.starter.voice import open_voice
 
@@ -26,6 +30,17 @@ def test_every_word_of_the_lexicon_can_be_spoken_by_the_voice(pronouncer: Pronou
     for said in pronouncer.phrase([(word,) for word in words]):
         assert said
         assert set(unicodedata.normalize("NFD", said)) <= symbols
+
+
+_READ = "from voice_omni.models.starter.spoken_text.pronunciation import Pronouncer; Pronouncer.english()"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_the_lexicon_is_read_without_a_place_for_temporary_files() -> None:
+    """As in a container whose files are read-only, or on a disk that is full."""
+    Pronouncer.english()
+    environment = {**os.environ, "SQLITE_TMPDIR": "/proc"}
+    subprocess.run([sys.executable, "-c", _READ], env=environment, check=True, timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize(

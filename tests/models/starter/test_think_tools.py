@@ -120,9 +120,10 @@ def test_without_functions_markers_are_plain_text(parts: tuple[ThinkerRunner, An
         assert (said, calls) == ("a <tool_call> b", [])
 
 
-def test_a_result_is_told_in_words(parts: tuple[ThinkerRunner, Any]) -> None:
+def answered(parts: tuple[ThinkerRunner, Any], payload: StagePayload) -> str:
+    """What the model itself says."""
     runner, engine = parts
-    state, row = runner.open(request(ASKED, CALLED, RESULT, tools=[WEATHER]))
+    state, row = runner.open(payload)
     engine.add(row)
     text = ""
     while any(engine.stats().values()):
@@ -132,7 +133,31 @@ def test_a_result_is_told_in_words(parts: tuple[ThinkerRunner, Any]) -> None:
             if outcome.result is not None and output.finish is None:
                 engine.remove(row.row_id)
                 break
-    assert "sun" in text.lower()
+    return text
+
+
+def test_a_result_is_told_in_words(parts: tuple[ThinkerRunner, Any]) -> None:
+    assert "sun" in answered(parts, request(ASKED, CALLED, RESULT, tools=[WEATHER])).lower()
+
+
+@pytest.mark.parametrize(
+    ("asked", "name", "arguments", "result"),
+    [
+        ("What is the weather in Paris?", "get_weather", '{"city":"Paris"}', "sunny, 20 degrees"),
+        ("How is the weather?", "get_weather", '{"city":"Oslo"}', '{"temperature_c": -5, "condition": "snow"}'),
+        ("Switch on the light.", "set_light", '{"on":true}', '{"ok":true}'),
+        ("Switch on the light.", "set_light", '{"on":true}', "done"),
+    ],
+)
+def test_no_markup_is_read_out_with_a_result(
+    parts: tuple[ThinkerRunner, Any], asked: str, name: str, arguments: str, result: str
+) -> None:
+    call = {"call_id": "c1", "name": name, "arguments": arguments}
+    called = {"role": "assistant", "content": "", "tool_calls": [call]}
+    told = {"role": "tool", "content": result, "call_id": "c1"}
+    text = answered(parts, request(user(asked), called, told, tools=[WEATHER, LIGHT]))
+    assert text
+    assert "<" not in text
 
 
 @pytest.mark.parametrize(
@@ -155,5 +180,5 @@ def test_calls_and_results_as_the_model_sees_them() -> None:
     assert as_text(ASKED) == ASKED
     written = '<tool_call>[{"name": "get_weather", "arguments": {"city": "Paris"}}]</tool_call>'
     assert as_text(CALLED) == {"role": "assistant", "content": written}
-    result = '<tool_response>\n{"temperature": 21, "sky": "sunny"}\n</tool_response>'
+    result = 'That gave: {"temperature": 21, "sky": "sunny"}. Tell me what it means in one short sentence.'
     assert as_text(RESULT) == {"role": "user", "content": result}

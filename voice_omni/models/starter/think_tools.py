@@ -3,6 +3,7 @@
 Calls are written as in SmolLM2's published tool-use prompt (HuggingFaceTB/SmolLM2-1.7B-Instruct,
 ``instructions_function_calling.md``). The checkpoint of 135 M parameters was not trained on them: it is shown how in a
 few examples, calls what a command plainly asks for, and fills in the arguments of a function that it is made to call.
+Results are told in plain words.
 """
 
 from __future__ import annotations
@@ -55,8 +56,7 @@ class Tooling:
 def tooling(inputs: Data, messages: Sequence[Data]) -> Tooling | None:
     """None when nothing is to be called: there are no functions, or a call's result is to be told.
 
-    A model this small, told of functions and given a result, calls again or repeats the result's markup; without them
-    it tells the result.
+    A model this small, told of functions and given a result, calls again; without them it tells the result.
     """
     tools, choice = inputs.get(TOOLS) or (), inputs.get(TOOL_CHOICE, "auto")
     told = bool(messages) and messages[-1]["role"] == "tool"
@@ -89,7 +89,9 @@ def _strings(given: Any) -> list[str]:
 def as_text(message: Data) -> Data:
     """A message as the model sees it: calls and results are text within it."""
     if message["role"] == "tool":
-        return {"role": "user", "content": f"<tool_response>\n{message['content']}\n</tool_response>"}
+        # Not in the published prompt's markup, which a model this small repeats, to be read out, instead of the result.
+        told = f"That gave: {message['content']}. Tell me what it means in one short sentence."
+        return {"role": "user", "content": told}
     calls = message.get(TOOL_CALLS)
     if not calls:
         return message

@@ -85,6 +85,7 @@ class Pronouncer:
         """``folder`` holds ``lexicon.db`` and ``g2p/model.crf``."""
         connection = sqlite3.connect(f"file:{folder / 'lexicon.db'}?mode=ro", uri=True)
         try:
+            connection.execute("PRAGMA temp_store = MEMORY")  # sorting needs no disk, which may be full or read-only
             # The first entry of a word is its common one; for the others see the heteronyms.
             rows = connection.execute("SELECT word, phonemes FROM word_phonemes WHERE pron_order = 0 ORDER BY word, id")
             lines = [f"{word}\t{phonemes.replace(' ', '')}\n".encode() for word, phonemes in rows]
