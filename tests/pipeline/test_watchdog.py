@@ -72,6 +72,17 @@ def test_a_check_that_comes_late_proves_nothing() -> None:
     assert watchdog.due == pytest.approx(30.4)
 
 
+@given(st.floats(0.0, 0.5), st.floats(0.0, 100.0))
+def test_after_a_standstill_of_everything_there_is_time_to_report(since: float, length: float) -> None:
+    """However long it is, and also where it is hardly longer than the patience, as when a virtual machine is moved."""
+    watchdog, end = Watchdog(0.8, 30.0, now=0.0), since + length
+    while watchdog.due < since:
+        assert not watchdog.is_hung(watchdog.due, {})
+    assert not watchdog.is_hung(end, {})
+    while watchdog.due < end + 0.15:
+        assert not watchdog.is_hung(max(watchdog.due, end), {})
+
+
 @given(st.floats(0.0, 0.09))
 def test_what_each_check_is_late_does_not_add_up(late: float) -> None:
     assert Machine(0.8).until_hung(late=late) == pytest.approx(0.8 + late)
