@@ -22,7 +22,8 @@ def test_an_answered_call_prints_both_sides_and_the_latencies_and_saves_the_answ
     saved = tmp_path / "answer.wav"
     assert main(["talk", "--demo", "--url", address(start()), "--save", str(saved)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[:2]] == ["you:", "agent:"]
+    # The transcript of what was said takes its time; the answer does not wait for it.
+    assert {line.split()[0] for line in lines[:2]} == {"you:", "agent:"}
     assert any(line.endswith(f"answers saved to {saved}") for line in lines)
     [heads] = [line for line in lines if line.startswith("turn ")]
     turn = lines[lines.index(heads) + 1].split()

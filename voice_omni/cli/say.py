@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import io
 import sys
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from voice_omni.cli.options import Subparsers, add_settings_arguments, resolve
@@ -25,7 +23,13 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Starts only the stages that speaking needs, and no server.",
     )
     parser.add_argument("text", help="what to say; '-' reads standard input")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="a WAV file; '-' for standard output")
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="a sound file, in the format that its name ends with; '-' for WAV on standard output",
+    )
     parser.add_argument("--voice", help="one of the pipeline's voices")
     parser.add_argument("--speed", type=float, metavar="FACTOR", help="0.25 to 4.0; 1.0 is the voice's own")
     add_settings_arguments(parser)
@@ -43,13 +47,13 @@ class _Spoken:
 
 def run(args: argparse.Namespace) -> int:
     import numpy as np
-    import soundfile
 
+    from voice_omni.cli.sound_output import SoundOutput
+
+    output = SoundOutput.named(args.output, "--output")
     rate, spoken = asyncio.run(_say(args))
     samples = np.concatenate(spoken.pieces) if spoken.pieces else np.zeros(0, np.float32)
-    buffer = io.BytesIO()  # a WAV header holds the length, which a pipe cannot be told afterwards
-    soundfile.write(buffer, samples, rate, format="WAV", subtype="PCM_16")
-    _write(args.output, buffer.getvalue())
+    output.write(samples, rate)
     seconds = len(samples) / rate
     factor = f"{spoken.whole / seconds:.3f}" if seconds else "-"
     print(
@@ -58,18 +62,6 @@ def run(args: argparse.Namespace) -> int:
         file=sys.stderr,
     )
     return 0
-
-
-def _write(output: str, content: bytes) -> None:
-    from voice_omni.proto.errors import OmniError
-
-    if output == "-":
-        sys.stdout.buffer.write(content)
-        return
-    try:
-        Path(output).write_bytes(content)
-    except OSError as error:
-        raise OmniError("invalid_value", f"cannot write {output}: {error.strerror}", param="--output") from error
 
 
 async def _say(args: argparse.Namespace) -> tuple[int, _Spoken]:

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import sys
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from voice_omni.cli.options import Subparsers, add_settings_arguments, resolve
@@ -32,7 +31,7 @@ def add_parser(subparsers: Subparsers) -> None:
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--url", default=_URL, help="the server's address (default: %(default)s)")
     place.add_argument("--serve", action="store_true", help="start a server for this one call")
-    parser.add_argument("--save", type=Path, metavar="FILE", help="write the answers that were heard to a sound file")
+    parser.add_argument("--save", metavar="FILE", help="write the answers that were heard to a sound file")
     parser.add_argument(
         "--play", action="store_true", help="play the answers aloud, as 'mic' does; needs the extra 'mic'"
     )
@@ -44,12 +43,17 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from voice_omni.cli.realtime_client import RATE
+    from voice_omni.cli.sound_output import SoundOutput
     from voice_omni.cli.turns import Conversation
 
+    saved = None if args.save is None else SoundOutput.named(args.save, "--save")
     conversation = Conversation()
     asyncio.run(_talk(args, conversation))
-    if args.save is not None:
-        _save(args.save, conversation)
+    if saved is not None:
+        heard = conversation.playback.heard()
+        saved.write(heard, RATE)
+        print(f"\n{len(heard) / RATE:.1f} s of answers saved to {args.save}")
     _print_tables(conversation)
     if not conversation.answered:
         print("voice-omni: error: no answer came", file=sys.stderr)
@@ -77,20 +81,6 @@ async def _talk(args: argparse.Namespace, conversation: Conversation) -> None:
             await call_live(client, conversation, speaker)
         else:
             await call_with_recording(client, conversation, speaker, recording, args.timeout)
-
-
-def _save(path: Path, conversation: Conversation) -> None:
-    import soundfile
-
-    from voice_omni.cli.realtime_client import RATE
-    from voice_omni.proto.errors import OmniError
-
-    heard = conversation.playback.heard()
-    try:
-        soundfile.write(path, heard, RATE, subtype="PCM_16")
-    except (soundfile.LibsndfileError, TypeError, ValueError) as error:  # a path or a format that cannot be
-        raise OmniError("invalid_value", f"cannot write {path}: {error}", param="--save") from error
-    print(f"\n{len(heard) / RATE:.1f} s of answers saved to {path}")
 
 
 def _print_tables(conversation: Conversation) -> None:
