@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from tests.support.patience import PATIENCE_S
 from voice_omni.cli.main import main
 from voice_omni.cli.sound_output import SoundOutput
 from voice_omni.proto.errors import OmniError
@@ -43,6 +46,23 @@ def test_a_pipe_gets_a_whole_wav_file_too(tmp_path: Path) -> None:
         SoundOutput.named(str(pipe), "--output").write(TONE, 22_050)
         samples, _ = soundfile.read(io.BytesIO(content.result()))
     assert len(samples) == len(TONE)
+
+
+def test_a_reader_that_has_gone_is_no_fault_of_the_sound() -> None:
+    """As in ``voice-omni say ... -o - | head``."""
+    script = """
+import numpy as np
+from voice_omni.cli.sound_output import SoundOutput
+try:
+    SoundOutput.named("-", "--output").write(np.zeros(500_000, np.float32), 22_050)
+except BrokenPipeError:
+    raise SystemExit(7)
+"""
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    process.stdout.close()
+    # The interpreter may find what is left in its own buffer when it ends.
+    assert process.wait(PATIENCE_S) in (7, 120)
 
 
 @pytest.mark.parametrize("name", ["tone", "tone.txt", "folder.wav", "missing/tone.wav", "file.wav/tone.wav"])

@@ -50,21 +50,24 @@ class SoundOutput:
         return cls(path, ending, param)
 
     def write(self, samples: Samples, rate: int) -> None:
-        """float32 ``[n]``. Raises :class:`OmniError` ``invalid_value`` if it cannot be written after all."""
+        """float32 ``[n]``. Raises :class:`OmniError` ``invalid_value`` if it cannot be written after all, and
+        ``BrokenPipeError`` if nobody reads."""
         import soundfile
 
         depth = _DEPTH if soundfile.check_format(self.format, _DEPTH) else None
         # A WAV header holds the length, which a pipe cannot be told afterwards.
-        target = io.BytesIO() if self.stream else self.path
+        buffer = io.BytesIO() if self.stream else None
         try:
-            soundfile.write(target, samples, rate, format=self.format, subtype=depth)
-            if isinstance(target, io.BytesIO):
-                self._pass_on(target.getvalue())
-        except (soundfile.LibsndfileError, OSError, TypeError, ValueError) as error:  # as of a rate it does not have
+            soundfile.write(buffer or self.path, samples, rate, format=self.format, subtype=depth)
+        except (soundfile.LibsndfileError, TypeError, ValueError) as error:  # as of a rate that the format has not
             raise OmniError("invalid_value", f"cannot write {self.path or '-'}: {error}", param=self.param) from error
+        if buffer is not None:
+            self._pass_on(buffer.getvalue())
 
     def _pass_on(self, content: bytes) -> None:
+        # Not as an error of the sound: whoever reads may have seen enough.
         if self.path is None:
             sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
         else:
             self.path.write_bytes(content)
