@@ -13,7 +13,6 @@ one program after the other: loops, masks, places, sorts, scans and integers are
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -24,6 +23,7 @@ import pytest
 import torch
 
 from tests.engines.sglang.environment import ROOT, UnreachableError, prepare_common, variables
+from tests.support.reported import passes
 
 INTERPRETED: Final = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE: Final = "cpu" if INTERPRETED else "cuda"
@@ -54,15 +54,5 @@ def compile_for_gpu(files: Sequence[Path]) -> None:
 def _pass(python: Path, files: Sequence[Path], environment: dict[str, str]) -> None:
     assert files
     options = ["-c", os.devnull, "--rootdir", ".", "--noconftest", "-p", "no:cacheprovider", "-q", "--durations=5"]
-    run = subprocess.run(
-        [python, "-m", "pytest", *options, *files],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=1200,
-        check=False,
-    )
-    sys.stdout.write(run.stdout)
-    assert run.returncode == 0, "the report above says which kernel computes something else"
+    command = [python, "-m", "pytest", *options, *files]
+    passes(command, environment, "the report above says which kernel computes something else")

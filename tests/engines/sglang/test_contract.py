@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +12,10 @@ from safetensors.torch import save_file
 from transformers import Qwen3OmniMoeThinkerForConditionalGeneration
 
 from tests.engines.sglang import thinker_cases
-from tests.engines.sglang.environment import NEWEST, PINNED, ROOT, UnreachableError, prepare, variables
+from tests.engines.sglang.environment import NEWEST, PINNED, UnreachableError, prepare, variables
 from tests.engines.sglang.talking import write_talker
 from tests.support import tiny_qwen3_omni
+from tests.support.reported import passes
 from voice_omni.models.starter.think_weights import open_gguf, read_checkpoint
 from voice_omni.models.starter.weights import SMOLLM2_135M
 from voice_omni.weights import fetch
@@ -95,20 +94,10 @@ def test_sglang_keeps_its_side(release: Path, smollm2: Path, qwen3_omni: Path, t
         CONTRACT,
         CONTRACT,
     ]
-    run = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={
-            **variables(),
-            "SGLANG_CONTRACT_SMOLLM2": str(smollm2),
-            "SGLANG_CONTRACT_QWEN3_OMNI": str(qwen3_omni),
-            "SGLANG_CONTRACT_TALKER": str(talker),
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=1200,
-        check=False,
-    )
-    sys.stdout.write(run.stdout)
-    assert run.returncode == 0, "the report above says what SGLang does differently"
+    environment = {
+        **variables(),
+        "SGLANG_CONTRACT_SMOLLM2": str(smollm2),
+        "SGLANG_CONTRACT_QWEN3_OMNI": str(qwen3_omni),
+        "SGLANG_CONTRACT_TALKER": str(talker),
+    }
+    passes(command, environment, "the report above says what SGLang does differently")
