@@ -24,6 +24,8 @@ def placement_faults(spec: PipelineSpec, processes: Mapping[str, ProcessSettings
             yield at, "is no good name; use lower case letters, digits, '-' and '_'"
         if process.inline and process.replicas > 1:
             yield (*at, "replicas"), f"is {process.replicas}; a process that is inline exists once"
+        if process.inline and process.environment:
+            yield (*at, "environment"), "is of no use; a process that is inline has the server's environment"
         for stage in process.stages:
             homes.setdefault(stage, []).append(name)
             if stage not in known:

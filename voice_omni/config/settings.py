@@ -37,6 +37,10 @@ class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     threads: Annotated[
         int, Meta(ge=0, le=256, description="threads that a model may compute on; 0 decides from the cores")
     ] = 0
+    environment: Annotated[
+        dict[str, str],
+        Meta(description="variables that its environment has besides the server's, such as CUDA_MPS_CLIENT_PRIORITY"),
+    ] = {}
     inline: Annotated[bool, Meta(description="run inside the server's own process, for debugging")] = False
 
 

@@ -15,7 +15,7 @@ from voice_omni.pipeline.outbox import LoopOutbox
 from voice_omni.pipeline.spec import PipelineSpec, StageContext
 from voice_omni.pipeline.stage import Stage
 from voice_omni.pipeline.topology import Topology
-from voice_omni.proto.errors import OmniError
+from voice_omni.proto.errors import OmniError, origin
 from voice_omni.scheduling.build import build_scheduler
 from voice_omni.scheduling.interface import Outgoing, Scheduler
 
@@ -68,7 +68,9 @@ class StageHost:
         except ModuleNotFoundError as error:
             if spec.extra is None:
                 raise
-            message = f"{error}. The pipeline {spec.name!r} needs: pip install 'voice-omni[{spec.extra}]'"
+            message = (
+                f"{error}{origin(error)}. The pipeline {spec.name!r} needs: pip install 'voice-omni[{spec.extra}]'"
+            )
             raise OmniError("missing_dependency", message, stage=name) from error
 
     def _add(self, name: str, runner: Any, loop: asyncio.AbstractEventLoop) -> None:

@@ -128,6 +128,7 @@ class Launcher:
                     pipeline=self.spec.module,
                     settings=wire,
                     log_level=logging.getLogger().getEffectiveLevel(),
+                    environment=process.environment,
                 )
         return jobs
 

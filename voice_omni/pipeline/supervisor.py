@@ -153,7 +153,11 @@ class Supervisor:
         worker.heartbeat = None
         worker.started_at = self._clock()
         worker.process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "voice_omni.pipeline.worker", stdin=asyncio.subprocess.PIPE
+            sys.executable,
+            "-m",
+            "voice_omni.pipeline.worker",
+            stdin=asyncio.subprocess.PIPE,
+            env={**os.environ, **worker.job.environment},
         )
         if worker.process.stdin is not None:
             worker.process.stdin.write(msgspec.json.encode(worker.job) + b"\n")

@@ -22,7 +22,7 @@ from voice_omni.pipeline.host import StageHost, load_pipeline
 from voice_omni.pipeline.node import MAIN, Node
 from voice_omni.pipeline.placement import device_links
 from voice_omni.pipeline.topology import Topology
-from voice_omni.proto.errors import ErrorInfo, OmniError
+from voice_omni.proto.errors import ErrorInfo, OmniError, described
 from voice_omni.proto.messages import Heartbeat, Loading, Message, Ready, Shutdown, StartFailed
 from voice_omni.relay.cuda_ipc import CudaIpc
 from voice_omni.relay.device_memory import DeviceMemory
@@ -42,6 +42,8 @@ class WorkerJob(msgspec.Struct, frozen=True, kw_only=True):
     pipeline: str
     settings: Any
     log_level: int
+    environment: dict[str, str] = {}
+    """What the process finds in its environment besides what the server has."""
 
 
 def resident_bytes() -> int:
@@ -118,7 +120,7 @@ async def _start(node: Node, host: StageHost, job: WorkerJob, settings: Settings
             info = error.info
         else:
             logger.exception("the process %s cannot start", node.name)
-            info = ErrorInfo("start_failed", f"{type(error).__name__}: {error}")
+            info = ErrorInfo("start_failed", described(error))
         node.send(MAIN, "", StartFailed(node.name, node.incarnation, info))
         return False
     node.send(MAIN, "", Ready(node.name, node.incarnation))

@@ -68,9 +68,23 @@ class OmniError(Exception):
         )
 
 
+def described(error: BaseException) -> str:
+    """An unexpected error's type and words, and its :func:`origin`."""
+    return f"{type(error).__name__}: {error}{origin(error)}"
+
+
+def origin(error: BaseException) -> str:
+    """What an error came of, at the end of its chain of causes, as an addition to its own words: a library that says
+    what failed seldom says why. Empty where it has no cause."""
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    return "" if root is error else f" (from {type(root).__name__}: {root})"
+
+
 def as_omni_error(error: Exception) -> OmniError:
     """An unexpected exception becomes ``internal_error``; its traceback goes to the log, not to the client."""
     if isinstance(error, OmniError):
         return error
     logger.error("an unexpected failure", exc_info=error)
-    return OmniError("internal_error", f"{type(error).__name__}: {error}")
+    return OmniError("internal_error", described(error))

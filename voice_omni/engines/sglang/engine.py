@@ -40,6 +40,8 @@ class SglangEngine:
 
     When SGLang's scheduler dies, :meth:`step` raises ``RuntimeError`` from its exception: the KV pool and what ran on
     the device are lost, so the stage has to start again.
+
+    ``limits``: what rows of the model may hold; ``max_rows``: how many of them run at a time.
     """
 
     def __init__(self, options: SglangOptions, observe: Callable[[Reply], None] | None = None) -> None:
@@ -48,12 +50,24 @@ class SglangEngine:
         self._replies: deque[Reply] = deque()
         self._death: BaseException | None = None
         self._thread = SchedulerThread(server_args(options), self._deliver, self._died)
+        self.limits = self._thread.limits
+        self.max_rows = options.max_rows
         self._rows = Rows(
             lambda asked: self._thread.put(request(asked)),
-            self._thread.limits,
+            self.limits,
             self._thread.embed,
             options.prefill_patience_ms / 1000,
         )
+
+    @property
+    def kv_tokens(self) -> int:
+        """Positions in the KV pool."""
+        return self._thread.kv_tokens
+
+    @property
+    def longest_prompt(self) -> int:
+        """Positions that the model's context and the pool have place for."""
+        return self._thread.longest_prompt
 
     def start(self, wake: Callable[[], None]) -> None:
         self._wake = wake

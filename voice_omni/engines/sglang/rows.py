@@ -143,9 +143,7 @@ class Rows:
         elif row.padding is not None:
             raise OmniError("invalid_value", "this model takes no conditions")
         state.prompt.extend(Piece(row.prompt))
-        _check_length(state.prompt, open_still=row.open)
-        if state.framed is not None:
-            state.framed.check(state.prompt, open_still=row.open)
+        _check(state, open_still=row.open)
         self._rows[row.row_id] = state
         self._next(state)
 
@@ -162,9 +160,8 @@ class Rows:
         for piece in feed.pieces:
             state.prompt.extend(piece)
         open_still = state.open and not feed.closed
-        _check_length(state.prompt, open_still=open_still)
+        _check(state, open_still=open_still)
         if state.framed is not None:
-            state.framed.check(state.prompt, open_still=open_still)
             self._condition(state, state.framed, feed)
         state.open = open_still
         self._next(state)
@@ -365,6 +362,16 @@ def _stacked(hidden: dict[int, NDArray[np.float32]]) -> NDArray[np.float32] | No
     return np.stack(list(hidden.values())) if hidden else None
 
 
-def _check_length(prompt: Prompt, *, open_still: bool) -> None:
-    if not prompt and not open_still:
+def _check(state: _RowState, *, open_still: bool) -> None:
+    """Raises :class:`OmniError` ``invalid_value`` for a prompt that the scheduler could not survive."""
+    prompt = state.prompt
+    if state.framed is not None:
+        state.framed.check(prompt, open_still=open_still)
+    if open_still:
+        return
+    if not prompt:
         raise OmniError("invalid_value", "the prompt of this row is empty")
+    penalised = state.framed is None and state.row.sampling.repetition_penalty != 1.0
+    if penalised and prompt.ends_with_row:
+        # SGLang penalises the last position before the first token is known.
+        raise OmniError("invalid_value", "the prompt of a row with a repetition penalty ends with a token")

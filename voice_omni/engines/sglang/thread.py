@@ -52,6 +52,18 @@ class SchedulerThread:
         layers = model.num_deepstack_embeddings
         return Limits(config.vocab_size, config.hidden_size, layers, model.hidden_rows is not None)
 
+    @property
+    def kv_tokens(self) -> int:
+        """Positions in the KV pool."""
+        count: int = self.scheduler.max_total_num_tokens
+        return count
+
+    @property
+    def longest_prompt(self) -> int:
+        """Positions that the model's context and the pool have place for."""
+        count: int = self.scheduler.max_req_input_len
+        return count
+
     def embed(self, frames: list[list[int]], conditions: Rows) -> Rows:
         """What a model with a frame head reads of whole frames with a condition each, float32 ``[n, width]``."""
         with torch.inference_mode():

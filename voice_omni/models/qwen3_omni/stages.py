@@ -17,7 +17,7 @@ from voice_omni.model_runner.interface import Chunk
 from voice_omni.models.qwen3_omni.config import OmniConfig, load_config
 from voice_omni.models.qwen3_omni.weights import QWEN3_OMNI_30B
 from voice_omni.pipeline.spec import StageContext
-from voice_omni.proto.errors import OmniError
+from voice_omni.proto.errors import OmniError, origin
 from voice_omni.proto.payload import CLIENT
 from voice_omni.proto.vocabulary import AUDIO
 from voice_omni.weights import fetch
@@ -181,8 +181,9 @@ def _sglang(
 
     try:
         from voice_omni.engines.sglang.engine import SglangEngine
+        from voice_omni.engines.sglang.warm_up import warm_up
     except ModuleNotFoundError as error:
-        message = f"{error}. The engine 'sglang' needs: pip install 'voice-omni[sglang]'"
+        message = f"{error}{origin(error)}. The engine 'sglang' needs: pip install 'voice-omni[sglang]'"
         raise OmniError("missing_dependency", message, stage=context.stage) from error
     options = SglangOptions(
         model=str(folder),
@@ -192,7 +193,9 @@ def _sglang(
         hidden_layer=hidden_layer,
         **msgspec.structs.asdict(context.options.sglang),
     )
-    return SglangEngine(options)
+    engine = SglangEngine(options)
+    warm_up(engine)
+    return engine
 
 
 def _precision(context: StageContext, checkpoint: Checkpoint) -> torch.dtype:

@@ -47,6 +47,7 @@ class TalkerPrompt:
         self.padding: Rows = self.text([config.tts_pad_token_id])[0]
         self.end: Rows = self.text([config.tts_eos_token_id])
         self._begin: Rows = self.text([config.tts_bos_token_id])
+        self._heads: dict[int, Rows] = {}
 
     @torch.inference_mode()
     def text(self, tokens: Sequence[int]) -> Rows:
@@ -71,14 +72,20 @@ class TalkerPrompt:
     def answer(self, header: Sequence[int], first: int, speaker: int) -> Rows:
         """The nine rows between the person's last turn and the first frame. ``header``: :data:`HEADER_TOKENS` tokens;
         ``first``: the answer's first text token; ``speaker``: a codec id."""
-        talker = self._talker
-        thinking = (talker.codec_nothink_id, talker.codec_think_bos_id, talker.codec_think_eos_id)
-        codec = self._codes([*thinking, speaker, talker.codec_pad_id, talker.codec_bos_id])
+        codec = self._codec_rows(speaker)
         head = self.text([*header, first])
-        padding = np.broadcast_to(self.padding, (len(thinking) + 1, len(self.padding)))
+        padding = np.broadcast_to(self.padding, (len(codec) - 2, len(self.padding)))
         rows = np.concatenate((head[:-1], padding, self._begin, head[-1:]))
         rows[len(header) :] += codec
         return rows
+
+    def _codec_rows(self, speaker: int) -> Rows:
+        """Of an answer's head, which are the same for all answers of a speaker."""
+        if speaker not in self._heads:
+            talker = self._talker
+            thinking = (talker.codec_nothink_id, talker.codec_think_bos_id, talker.codec_think_eos_id)
+            self._heads[speaker] = self._codes([*thinking, speaker, talker.codec_pad_id, talker.codec_bos_id])
+        return self._heads[speaker]
 
     @torch.inference_mode()
     def _codes(self, codes: Sequence[int]) -> Rows:

@@ -48,6 +48,7 @@ class Draw:
     book: int = 0
     top_k: int = FIXED_TOP_K
     top_p: float = FIXED_TOP_P
+    few: int = 8
 
     def expected(self) -> list[int]:
         chances = uniform(self.slots.seed[self.at], self.slots.step[self.at], self.book)
@@ -71,6 +72,7 @@ class Draw:
         rows, vocabulary = self.logits.shape
         width = self.table.shape[1]
         codes = torch.full((rows, BOOKS), -1, device=DEVICE)
+        few = min(self.few, _power(vocabulary))
         added, there = sums.to(DEVICE), read.to(DEVICE)
         slots = self.slots
         known = (slots.seed, slots.step, slots.temperature, slots.top_k, slots.top_p)
@@ -78,7 +80,8 @@ class Draw:
             self.logits.to(DEVICE), slots.said.to(DEVICE), slots.penalty.to(DEVICE), self.suppressed.to(DEVICE),
             *(each.to(DEVICE) for each in known), codes, self.table.to(DEVICE), there[:, 1], added, self.at.to(DEVICE),
             vocabulary, self.book, width, BOOKS, there.stride(0), self.top_k, self.top_p,
-            first=self.book == 0, size=_power(vocabulary), span=_power(width), num_warps=8,
+            first=self.book == 0, short=self.book > 0 and 0 < self.top_k <= few, size=_power(vocabulary), few=few,
+            span=_power(width), num_warps=4,
         )  # fmt: skip
         sums.copy_(added)
         read.copy_(there)
@@ -117,7 +120,7 @@ def test_a_first_code_is_drawn_as_its_row_says(vocabulary: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("book", "top_k", "top_p"), [(1, 10, 0.8), (2, 0, 1.0), (1, 1, 1.0), (3, 0, 0.3), (3, 99, 1e-9)]
+    ("book", "top_k", "top_p"), [(1, 10, 0.8), (2, 0, 1.0), (1, 1, 1.0), (1, 8, 1.0), (3, 0, 0.3), (3, 99, 1e-9)]
 )
 def test_a_residual_code_is_drawn_as_the_head_says(book: int, top_k: int, top_p: float) -> None:
     """Whatever is suppressed or has been said of first codes."""

@@ -16,7 +16,6 @@ DTYPES = [torch.float32 if INTERPRETED else torch.bfloat16, torch.float16]
 CLOSE = {torch.float32: 1e-5, torch.float16: 2**-9, torch.bfloat16: 2**-6}
 """A sum that is rounded, and rounded again where it is an intermediate value."""
 EPSILON = 1e-6
-TILES = {"columns": 16, "num_warps": 4, "num_stages": 3}
 
 
 @dataclass(frozen=True)
@@ -60,54 +59,97 @@ def assert_within(whole: Tensor, width: int) -> None:
     assert (whole[-width:] == 77).all()
 
 
-@pytest.mark.parametrize("gated", [False, True], ids=["plain", "gated"])
-@dtypes
-@products
-def test_a_normed_product(case: Case, dtype: torch.dtype, gated: bool) -> None:
-    """Of rows that are further apart than they are long."""
+def inputs(case: Case, dtype: torch.dtype, gated: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows that are further apart than they are long, their norm's weights, and the product's."""
     rows = drawn(case.count, 2, case.inner, seed=1, dtype=dtype, size=3.0)[:, 1]
     norm = 1 + drawn(case.inner, seed=2, dtype=dtype, size=0.1)
     weight = drawn(case.outputs * (1 + gated), case.inner, seed=3, dtype=dtype, size=case.inner**-0.5)
-    out, whole = fenced(case.count, case.outputs, dtype)
-    kernels.normed_product[grid(case)](
-        rows, norm, weight, out, EPSILON, case.count, case.outputs, rows.stride(0),
-        inner=case.inner, gated=gated, rows=case.rows, depth=case.depth, **TILES,
-    )  # fmt: skip
-    expected = functional.rms_norm(rows.double(), (case.inner,), norm.double(), EPSILON) @ weight.double().T
+    return rows, norm, weight
+
+
+def normed(rows: Tensor, norm: Tensor) -> Tensor:
+    return functional.rms_norm(rows.double(), (rows.shape[1],), norm.double(), EPSILON)
+
+
+def multiplied(rows: Tensor, weight: Tensor, before: Tensor | None, gated: bool) -> Tensor:
+    product = rows.double() @ weight.double().T
     if gated:
-        gate, up = expected.chunk(2, dim=-1)
-        expected = functional.silu(gate) * up
-    assert_near(out, expected, dtype)
+        gate, up = product.chunk(2, dim=-1)
+        product = functional.silu(gate) * up
+    return product if before is None else before.double() + product
+
+
+KINDS = [(False, False, False), (True, False, False), (True, True, False), (False, False, True)]
+"""Normed, gated, added: as a layer has them, and none."""
+
+
+@pytest.mark.parametrize(("is_normed", "gated", "added"), KINDS, ids=["plain", "normed", "gated", "added"])
+@dtypes
+@pytest.mark.parametrize("case", [Case(1, 32, 16), Case(3, 24, 19), Case(4, 70, 33)], ids=str)
+def test_a_product_of_few_rows(case: Case, dtype: torch.dtype, is_normed: bool, gated: bool, added: bool) -> None:
+    rows, norm, weight = inputs(case, dtype, gated)
+    before = drawn(case.count, case.outputs, seed=4, dtype=dtype) if added else None
+    out, whole = fenced(case.count, case.outputs, dtype)
+    if before is not None:
+        out.copy_(before)
+    kernels.row_product[(-(-case.outputs // 8),)](
+        rows, norm if is_normed else None, weight, out, EPSILON, case.outputs, rows.stride(0),
+        count=case.count, inner=case.inner, normed=is_normed, gated=gated, added=added,
+        columns=8, span=1 << (case.inner - 1).bit_length(), num_warps=4,
+    )  # fmt: skip
+    given = normed(rows, norm) if is_normed else rows
+    assert_near(out, multiplied(given, weight, before, gated), dtype)
     assert_within(whole, case.outputs)
 
 
+@pytest.mark.parametrize("inner", [32, 70])
 @dtypes
-def test_a_product_in_float32_is_rounded_as_the_weights_are(dtype: torch.dtype) -> None:
-    """So are the scores of plain torch."""
-    rows, norm = drawn(3, 20, seed=1, dtype=dtype), 1 + drawn(20, seed=2, dtype=dtype, size=0.1)
-    weight = drawn(9, 20, seed=3, dtype=dtype)
-    out = torch.empty(3, 9, device=DEVICE)
-    kernels.normed_product[(1, 1)](
-        rows, norm, weight, out, EPSILON, 3, 9, 20, inner=20, gated=False, rows=16, depth=32, **TILES
+def test_norming(inner: int, dtype: torch.dtype) -> None:
+    rows, norm, _ = inputs(Case(5, inner, 1), dtype, False)
+    out, whole = fenced(5, inner, dtype)
+    kernels.normalising[(5,)](
+        rows, norm, out, EPSILON, rows.stride(0), inner=inner, span=1 << (inner - 1).bit_length(), num_warps=4
     )
-    assert torch.equal(out, out.to(dtype).float())
-    expected = functional.rms_norm(rows.double(), (20,), norm.double(), EPSILON) @ weight.double().T
-    torch.testing.assert_close(out.double(), expected, rtol=CLOSE[dtype], atol=4 * CLOSE[dtype])
+    assert_near(out, normed(rows, norm), dtype)
+    assert_within(whole, inner)
 
 
+@pytest.mark.parametrize(("gated", "added"), [(False, False), (True, False), (False, True)])
 @dtypes
 @products
-def test_an_added_product(case: Case, dtype: torch.dtype) -> None:
-    rows = drawn(case.count, case.inner, seed=1, dtype=dtype)
-    weight = drawn(case.outputs, case.inner, seed=2, dtype=dtype, size=case.inner**-0.5)
-    before = drawn(case.count, case.outputs, seed=3, dtype=dtype)
+def test_a_product_of_many_rows(case: Case, dtype: torch.dtype, gated: bool, added: bool) -> None:
+    rows, _, weight = inputs(case, dtype, gated)
+    rows = rows.contiguous()
+    before = drawn(case.count, case.outputs, seed=4, dtype=dtype) if added else None
     out, whole = fenced(case.count, case.outputs, dtype)
-    out.copy_(before)
-    kernels.added_product[grid(case)](
-        rows, weight, out, case.count, case.outputs, inner=case.inner, rows=case.rows, depth=case.depth, **TILES
-    )
-    assert_near(out, before.double() + rows.double() @ weight.double().T, dtype)
+    if before is not None:
+        out.copy_(before)
+    kernels.product[grid(case)](
+        rows, weight, out, case.count, case.outputs, inner=case.inner, gated=gated, added=added,
+        rows=case.rows, columns=16, depth=case.depth, num_warps=4, num_stages=3,
+    )  # fmt: skip
+    assert_near(out, multiplied(rows, weight, before, gated), dtype)
     assert_within(whole, case.outputs)
+
+
+@pytest.mark.parametrize("count", [3, 6])
+@dtypes
+def test_a_product_in_float32_is_rounded_as_the_weights_are(dtype: torch.dtype, count: int) -> None:
+    """So are the scores of plain torch."""
+    rows, norm, weight = inputs(Case(count, 20, 9), dtype, False)
+    out = torch.empty(count, 9, device=DEVICE)
+    if count <= 4:
+        kernels.row_product[(1,)](
+            rows, norm, weight, out, EPSILON, 9, rows.stride(0), count=count, inner=20, normed=True, gated=False,
+            added=False, columns=16, span=32, num_warps=4,
+        )  # fmt: skip
+    else:
+        rows = normed(rows, norm).to(dtype)
+        kernels.product[(1, 1)](
+            rows, weight, out, count, 9, inner=20, gated=False, added=False, rows=16, columns=16, depth=32,
+            num_warps=4, num_stages=3,
+        )  # fmt: skip
+    assert torch.equal(out, out.to(dtype).float())
 
 
 HEAD, PLACES = 8, 4

@@ -9,10 +9,12 @@ import torch
 from voice_omni.engines.sglang.frames import kernels
 from voice_omni.engines.sglang.frames.head import Parts
 
-_DEPTH: Final = 256
-"""How much of the inner axis is multiplied at a time. The order of a sum must not depend on the number of rows."""
-_COLUMNS: Final = 16
-"""Outputs of one program, as few as tensor cores take: the weights are read by as many programs as there can be."""
+_ROWS: Final = 4
+"""So many rows are multiplied one after the other. More take tensor cores, whose tiles have sixteen."""
+_TILE: Final = 8192
+"""Weights that a program reads at a time, where it reads all of its own at once."""
+_FEW: Final = 64
+"""Codes that can be drawn without sorting all."""
 
 
 class FusedHead:
@@ -41,9 +43,7 @@ class FusedHead:
         place, steps = 0, 2
         for book in range(1, shape.books):
             self._layers(stream, cache, place, steps)
-            scores = self._product(
-                stream[:, steps - 1], predictor.norm, predictor.heads[book - 1], steps * width, torch.float32
-            )
+            scores = self._product(stream[:, steps - 1], predictor.heads[book - 1], predictor.norm, dtype=torch.float32)
             place, steps = place + steps, 1
             stream = stream if book > 1 else hidden.new_empty(count, 1, width)
             self._draw(at, scores, frames, book, predictor.tables[book - 1], stream[:, 0], sums)
@@ -56,39 +56,57 @@ class FusedHead:
         flat = stream.view(rows * steps, width)
         layer: Any
         for layer, kept in zip(self._parts.predictor.layers, cache, strict=True):
-            joined = self._product(flat, layer.input_layernorm, layer.qkv, width, flat.dtype)
+            joined = self._product(flat, layer.qkv, layer.input_layernorm)
             attended = flat.new_empty(rows * steps, shape.heads * shape.head)
             kernels.attention[(rows, shape.kv_heads)](
                 joined, kept, layer.q_norm, layer.k_norm, self._rotation, attended, shape.epsilon, shape.head**-0.5,
                 place, rows, steps=steps, group=shape.heads // shape.kv_heads, heads=shape.kv_heads, head=shape.head,
-                places=self._places, num_warps=4,
+                places=self._places, num_warps=1,
             )  # fmt: skip
-            self._add(attended, layer.o_proj, flat)
-            inner = self._product(flat, layer.post_attention_layernorm, layer.gate_up, width, flat.dtype, gated=True)
-            self._add(inner, layer.down_proj, flat)
+            self._product(attended, layer.o_proj, onto=flat)
+            inner = self._product(flat, layer.gate_up, layer.post_attention_layernorm, gated=True)
+            self._product(inner, layer.down_proj, onto=flat)
 
     def _product(
-        self, rows: torch.Tensor, norm: torch.Tensor, weight: torch.Tensor, stride: int, dtype: torch.dtype, *,
+        self,
+        rows: torch.Tensor,
+        weight: torch.Tensor,
+        norm: torch.Tensor | None = None,
+        *,
         gated: bool = False,
-    ) -> torch.Tensor:  # fmt: skip
+        onto: torch.Tensor | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> torch.Tensor:
+        """``rows`` ``[n, inner]``, perhaps apart, and normed first if there is a ``norm``; ``onto``: what is added
+        to, in place."""
         outputs, inner = weight.shape
         outputs = outputs // 2 if gated else outputs
-        out = torch.empty(len(rows), outputs, dtype=dtype, device=rows.device)
-        block = _block(len(rows))
-        kernels.normed_product[(_cut(outputs, _COLUMNS), _cut(len(rows), block))](
-            rows, norm, weight, out, self._parts.predictor.shape.epsilon, len(rows), outputs, stride,
-            inner=inner, gated=gated, rows=block, columns=_COLUMNS, depth=_depth(inner),
-            num_warps=4, num_stages=_stages(block),
+        count = len(rows)
+        out = rows.new_empty(count, outputs, dtype=dtype) if onto is None else onto
+        epsilon = self._parts.predictor.shape.epsilon
+        span = _power(inner)
+        if count <= _ROWS:
+            columns = max(_TILE // span // (2 if gated else 1), 1)
+            kernels.row_product[(_cut(outputs, columns),)](
+                rows, norm, weight, out, epsilon, outputs, rows.stride(0),
+                count=count, inner=inner, normed=norm is not None, gated=gated, added=onto is not None,
+                columns=columns, span=span, num_warps=4,
+            )  # fmt: skip
+            return out
+        if norm is not None:
+            normed = rows.new_empty(count, inner)
+            kernels.normalising[(count,)](
+                rows, norm, normed, epsilon, rows.stride(0), inner=inner, span=span, num_warps=4
+            )
+            rows = normed
+        block = min(max(_power(count), 16), 64)
+        columns = 32 if outputs >= 4096 else 16
+        kernels.product[(_cut(outputs, columns), _cut(count, block))](
+            rows, weight, out, count, outputs,
+            inner=inner, gated=gated, added=onto is not None, rows=block, columns=columns, depth=min(256, span),
+            num_warps=4, num_stages=5 if block < 64 else 3,
         )  # fmt: skip
         return out
-
-    def _add(self, rows: torch.Tensor, weight: torch.Tensor, out: torch.Tensor) -> None:
-        outputs, inner = weight.shape
-        block = _block(len(rows))
-        kernels.added_product[(_cut(outputs, _COLUMNS), _cut(len(rows), block))](
-            rows, weight, out, len(rows), outputs,
-            inner=inner, rows=block, columns=_COLUMNS, depth=_depth(inner), num_warps=4, num_stages=_stages(block),
-        )  # fmt: skip
 
     def _draw(
         self, at: torch.Tensor, logits: torch.Tensor, frames: torch.Tensor, book: int, table: torch.Tensor,
@@ -98,11 +116,13 @@ class FusedHead:
         parts, slots = self._parts, self._parts.slots
         rows, vocabulary = logits.shape
         width = table.shape[1]
+        few = min(_FEW, _power(vocabulary))
         kernels.drawing[(rows,)](
             logits, slots.said, slots.penalty, parts.suppressed, slots.seed, slots.step, slots.temperature,
             slots.top_k, slots.top_p, frames, table, read, sums, at, vocabulary, book, width, frames.shape[1],
             read.stride(0), parts.top_k, parts.top_p,
-            first=book == 0, size=_power(vocabulary), span=_power(width), num_warps=8,
+            first=book == 0, short=book > 0 and 0 < parts.top_k <= few, size=_power(vocabulary), few=few,
+            span=_power(width), num_warps=4,
         )  # fmt: skip
 
 
@@ -114,17 +134,3 @@ def _power(size: int) -> int:
 def _cut(size: int, part: int) -> int:
     """Into how many parts."""
     return -(-size // part)
-
-
-def _block(rows: int) -> int:
-    """Rows of one program: a tile of tensor cores at least."""
-    return min(max(_power(rows), 16), 64)
-
-
-def _stages(block: int) -> int:
-    """Loads under way at a time, as many as shared memory has place for."""
-    return 5 if block < 64 else 3
-
-
-def _depth(inner: int) -> int:
-    return min(_DEPTH, _power(inner))

@@ -1,9 +1,7 @@
 """The kernels of a frame head on a GPU, for batches of a few rows that are bound by how fast weights can be read.
 
-A step of a small decoder takes five kernels for each layer and two for its end. Norms are part of the product that
-follows them, residuals of the one before; attention makes its own queries and keys; a draw also looks up what is read
-next. A sum over the inner axis is cut in the same way whatever the number of rows, so that a row's result does not
-depend on its neighbours.
+Residuals are part of the product before them, and with few rows norms are part of the one that follows; attention makes
+its own queries and keys; a draw also looks up what is read next.
 """
 
 # mypy: ignore-errors
@@ -15,68 +13,94 @@ import triton.language as tl
 
 
 @triton.jit
-def normed_product(
-    x, norm, weight, out, epsilon, count, outputs, x_stride,
-    inner: tl.constexpr, gated: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr, depth: tl.constexpr,
+def row_product(
+    x, norm, weight, out, epsilon, outputs, x_stride,
+    count: tl.constexpr, inner: tl.constexpr, normed: tl.constexpr, gated: tl.constexpr, added: tl.constexpr,
+    columns: tl.constexpr, span: tl.constexpr,
 ):  # fmt: skip
-    """``out = rms_norm(x) @ weight.T``, or, ``gated``, ``silu(gate) * up`` of its two halves.
+    """:func:`product` of a few rows, with the norm before it: each weight is read once, all of a program's at the same
+    time, and multiplied by one row after the other.
 
-    ``x`` ``[count, inner]`` with rows ``x_stride`` apart, ``weight`` ``[outputs or 2 * outputs, inner]``, ``out``
-    ``[count, outputs]``. The factor of a row's norm is known when its product is, and is applied to that.
+    ``out = rms_norm(x) @ weight.T`` where ``normed``, else ``x @ weight.T``.
     """
-    row = tl.program_id(1) * rows + tl.arange(0, rows)
+    kind: tl.constexpr = weight.dtype.element_ty
     column = tl.program_id(0) * columns + tl.arange(0, columns)
-    place = tl.arange(0, depth)
-    here = row < count
+    place = tl.arange(0, span)
     there = column < outputs
-    squares = tl.zeros((rows,), tl.float32)
-    total = tl.zeros((rows, columns), tl.float32)
-    other = tl.zeros((rows, columns), tl.float32)
-    for start in range(0, inner, depth):
-        inside = start + place < inner
-        values = tl.load(x + row[:, None] * x_stride + start + place[None, :], here[:, None] & inside[None, :], 0.0)
-        values = values.to(tl.float32)
-        squares += tl.sum(values * values, 1)
-        scale = tl.load(norm + start + place, inside, 0.0).to(tl.float32)
-        scaled = (values * scale[None, :]).to(weight.dtype.element_ty)
-        at = weight + column[None, :] * inner + start + place[:, None]
-        total = tl.dot(scaled, tl.load(at, there[None, :] & inside[:, None], 0.0), total)
-        if gated:
-            at += outputs * inner
-            other = tl.dot(scaled, tl.load(at, there[None, :] & inside[:, None], 0.0), other)
-    factor = tl.rsqrt(squares / inner + epsilon)[:, None]
-    total *= factor
+    inside = place < inner
+    at = weight + column[:, None] * inner + place[None, :]
+    tile = tl.load(at, there[:, None] & inside[None, :], 0.0)
     if gated:
-        other *= factor
-        kind = weight.dtype.element_ty
-        gate = total.to(kind).to(tl.float32)
-        opened = (gate * tl.sigmoid(gate)).to(kind).to(tl.float32)
-        total = opened * other.to(kind).to(tl.float32)
-    rounded = total.to(weight.dtype.element_ty).to(out.dtype.element_ty)
-    tl.store(out + row[:, None] * outputs + column[None, :], rounded, here[:, None] & there[None, :])
+        lower = tl.load(at + outputs * inner, there[:, None] & inside[None, :], 0.0)
+    if normed:
+        scale = tl.load(norm + place, inside, 0.0).to(tl.float32)
+    for row in tl.static_range(count):
+        values = tl.load(x + row * x_stride + place, inside, 0.0).to(tl.float32)
+        if normed:
+            factor = tl.rsqrt(tl.sum(values * values, 0) / inner + epsilon)
+            values = (values * factor * scale).to(kind).to(tl.float32)
+        total = tl.sum(tile.to(tl.float32) * values[None, :], 1)
+        if gated:
+            total = _opened(total, tl.sum(lower.to(tl.float32) * values[None, :], 1), kind)
+        _put(out + row * outputs + column, total, there, added, kind)
 
 
 @triton.jit
-def added_product(
+def normalising(x, norm, out, epsilon, x_stride, inner: tl.constexpr, span: tl.constexpr):
+    """One row of ``out = rms_norm(x)``: ``x`` with rows ``x_stride`` apart, ``out`` ``[rows, inner]``."""
+    row = tl.program_id(0)
+    place = tl.arange(0, span)
+    inside = place < inner
+    values = tl.load(x + row * x_stride + place, inside, 0.0).to(tl.float32)
+    factor = tl.rsqrt(tl.sum(values * values, 0) / inner + epsilon)
+    scale = tl.load(norm + place, inside, 0.0).to(tl.float32)
+    tl.store(out + row * inner + place, (values * factor * scale).to(out.dtype.element_ty), inside)
+
+
+@triton.jit
+def product(
     x, weight, out, count, outputs,
-    inner: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr, depth: tl.constexpr,
+    inner: tl.constexpr, gated: tl.constexpr, added: tl.constexpr,
+    rows: tl.constexpr, columns: tl.constexpr, depth: tl.constexpr,
 ):  # fmt: skip
-    """``out += x @ weight.T``: ``x`` ``[count, inner]``, ``weight`` ``[outputs, inner]``."""
+    """``out = x @ weight.T``; ``gated``: ``silu(gate) * up`` of its two halves; ``added``: to what is there.
+
+    ``x`` ``[count, inner]``, ``weight`` ``[outputs or 2 * outputs, inner]``, ``out`` ``[count, outputs]``.
+    """
+    kind: tl.constexpr = weight.dtype.element_ty
     row = tl.program_id(1) * rows + tl.arange(0, rows)
     column = tl.program_id(0) * columns + tl.arange(0, columns)
     place = tl.arange(0, depth)
     here = row < count
     there = column < outputs
     total = tl.zeros((rows, columns), tl.float32)
+    lower = tl.zeros((rows, columns), tl.float32)
     for start in range(0, inner, depth):
         inside = start + place < inner
         values = tl.load(x + row[:, None] * inner + start + place[None, :], here[:, None] & inside[None, :], 0.0)
         at = weight + column[None, :] * inner + start + place[:, None]
         total = tl.dot(values, tl.load(at, there[None, :] & inside[:, None], 0.0), total)
-    at = out + row[:, None] * outputs + column[None, :]
-    mask = here[:, None] & there[None, :]
-    rounded = total.to(weight.dtype.element_ty).to(tl.float32)
-    tl.store(at, (tl.load(at, mask, 0.0).to(tl.float32) + rounded).to(out.dtype.element_ty), mask)
+        if gated:
+            at += outputs * inner
+            lower = tl.dot(values, tl.load(at, there[None, :] & inside[:, None], 0.0), lower)
+    if gated:
+        total = _opened(total, lower, kind)
+    _put(out + row[:, None] * outputs + column[None, :], total, here[:, None] & there[None, :], added, kind)
+
+
+@triton.jit
+def _opened(gate, up, kind: tl.constexpr):
+    """``silu(gate) * up``, each rounded as it is where they are computed one after the other."""
+    gate = gate.to(kind).to(tl.float32)
+    return (gate * tl.sigmoid(gate)).to(kind).to(tl.float32) * up.to(kind).to(tl.float32)
+
+
+@triton.jit
+def _put(at, values, mask, added: tl.constexpr, kind: tl.constexpr):
+    values = values.to(kind).to(tl.float32)
+    if added:
+        values += tl.load(at, mask, 0.0).to(tl.float32)
+    tl.store(at, values.to(at.dtype.element_ty), mask)
 
 
 @triton.jit
@@ -159,10 +183,29 @@ def _mixed(value):
 
 
 @triton.jit
+def _drawn(keys, reach, heat, top_p, chance, size: tl.constexpr, count: tl.constexpr):
+    """The code that ``chance`` picks of the ``reach`` likeliest, of ``count`` sorted ``keys``."""
+    place = tl.arange(0, count)
+    order = size - 1 - (keys & 0xFFFFFFFF)
+    bits = (keys >> 32).to(tl.int32)
+    bits = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+    ranked = bits.to(tl.float32, bitcast=True) / heat
+    weights = tl.where(place < reach, tl.exp(ranked - tl.max(ranked, 0)), 0.0)
+    weights = weights / tl.sum(weights, 0)
+    ends = tl.cumsum(weights, 0)
+    # A scan may add in another order for each place, so that the ends behind the last candidate differ. What has no
+    # weight is not one, however they compare.
+    kept = tl.maximum(tl.sum((((ends - weights) < top_p) & (weights > 0.0)).to(tl.int32), 0), 1)
+    total = tl.sum(tl.where(place == kept - 1, ends, 0.0), 0)
+    passed = tl.sum(((ends <= chance * total) & (place < kept)).to(tl.int32), 0)
+    return tl.sum(tl.where(place == tl.minimum(passed, kept - 1), order, 0), 0)
+
+
+@triton.jit
 def drawing(
     logits, said, penalty, suppressed, seeds, steps, temperatures, top_ks, top_ps, codes, table, read, sums,
     slot, vocabulary, book, width, books, read_stride, fixed_top_k, fixed_top_p,
-    first: tl.constexpr, size: tl.constexpr, span: tl.constexpr,
+    first: tl.constexpr, short: tl.constexpr, size: tl.constexpr, few: tl.constexpr, span: tl.constexpr,
 ):  # fmt: skip
     """One row: the code of a book, and what is read of it.
 
@@ -170,7 +213,8 @@ def drawing(
     of the code goes to ``read``, rows ``read_stride`` apart, and is added to ``sums`` float32 ``[n, width]``. What is
     known of each slot (``slot`` int64 ``[n]`` numbers them): ``seeds``, ``steps``, ``temperatures``. The ``first`` book
     is drawn as the row says, without codes that are ``suppressed`` (float32 ``[vocabulary]``, added) and with a penalty
-    on those ``said``; the others with ``fixed_top_k`` and ``fixed_top_p`` where the row draws at all.
+    on those ``said``; the others with ``fixed_top_k`` and ``fixed_top_p`` where the row draws at all. All codes are
+    sorted only if more than ``few`` of them can be drawn, which is not so where ``short``.
     """
     row = tl.program_id(0)
     mine = tl.load(slot + row)
@@ -195,28 +239,20 @@ def drawing(
     bits = score.to(tl.int32, bitcast=True)
     bits = bits ^ ((bits >> 31) & 0x7FFFFFFF)
     keys = (bits.to(tl.int64) << 32) + (size - 1 - place)
-    keys = tl.sort(keys, descending=True)
-    order = size - 1 - (keys & 0xFFFFFFFF)
-    bits = (keys >> 32).to(tl.int32)
-    bits = bits ^ ((bits >> 31) & 0x7FFFFFFF)
-    ranked = bits.to(tl.float32, bitcast=True) / heat
-    within = ((place < top_k) | (top_k == 0)) & (place < vocabulary)
-    weights = tl.where(within, tl.exp(ranked - tl.max(ranked, 0)), 0.0)
-    weights = weights / tl.sum(weights, 0)
-    ends = tl.cumsum(weights, 0)
-    # A scan may add in another order for each place, so that the ends behind the last candidate differ. What has no
-    # weight is not one, however they compare.
-    kept = tl.maximum(tl.sum((((ends - weights) < top_p) & (weights > 0.0)).to(tl.int32), 0), 1)
-    total = tl.sum(tl.where(place == kept - 1, ends, 0.0), 0)
     state = tl.load(seeds + mine).to(tl.uint64)
     golden: tl.constexpr = 0x9E3779B97F4A7C15
     state = _mixed(state + golden)
     state = _mixed((state ^ tl.load(steps + mine).to(tl.uint64)) + golden)
     state = _mixed((state ^ (tl.zeros((), tl.uint64) + book)) + golden)
     chance = (state >> 40).to(tl.int32).to(tl.float32) * (1.0 / 16777216.0)
-    passed = tl.sum(((ends <= chance * total) & (place < kept)).to(tl.int32), 0)
-    chosen = tl.where(greedy, 0, tl.minimum(passed, kept - 1))
-    code = tl.sum(tl.where(place == chosen, order, 0), 0)
+    # A greedy row takes the first of however many.
+    reach = tl.where(greedy, 1, tl.where(top_k == 0, vocabulary, tl.minimum(top_k, vocabulary)))
+    if short:  # noqa: SIM114 - known when this is compiled, the next one when it runs
+        code = _drawn(tl.topk(keys, few), reach, heat, top_p, chance, size, few)
+    elif reach <= few:
+        code = _drawn(tl.topk(keys, few), reach, heat, top_p, chance, size, few)
+    else:
+        code = _drawn(tl.sort(keys, descending=True), reach, heat, top_p, chance, size, size)
     tl.store(codes + row * books + book, code)
     at = tl.arange(0, span)
     inside = at < width

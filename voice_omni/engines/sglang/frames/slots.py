@@ -50,14 +50,15 @@ class Slots:
         """A row moves in, whose next step reads ``first`` and which has ``said`` something before."""
         self.rows[slot] = self._sent(first)
         self.padding[slot] = self._sent(padding)
-        self.written[slot] = 0
-        self.step[slot] = len(said)
-        self.seed[slot] = (sampling.seed + 2**63) % 2**64 - 2**63
-        self.temperature[slot] = sampling.temperature
-        self.top_k[slot] = sampling.top_k
-        self.top_p[slot] = sampling.top_p
-        self.penalty[slot] = sampling.repetition_penalty
-        self.said[slot] = False
+        # An assignment to a single element would copy the number from pageable memory, and wait for the stream.
+        self.written[slot].fill_(0)
+        self.step[slot].fill_(len(said))
+        self.seed[slot].fill_((sampling.seed + 2**63) % 2**64 - 2**63)
+        self.temperature[slot].fill_(sampling.temperature)
+        self.top_k[slot].fill_(sampling.top_k)
+        self.top_p[slot].fill_(sampling.top_p)
+        self.penalty[slot].fill_(sampling.repetition_penalty)
+        self.said[slot].fill_(False)
         if said:
             self.said[slot].index_fill_(0, self._sent(np.array(said)), True)
 
@@ -68,7 +69,7 @@ class Slots:
         fitting = min(len(rows), CONDITIONS - first)
         self.conditions[slot, first : first + fitting] = sent[:fitting]
         self.conditions[slot, : len(rows) - fitting] = sent[fitting:]
-        self.written[slot] = start + len(rows)
+        self.written[slot].fill_(start + len(rows))
 
     def inputs(self, at: torch.Tensor) -> torch.Tensor:
         """What the rows in the slots ``at`` ``[n]`` read now: ``[n, width]``."""
