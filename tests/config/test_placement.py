@@ -42,6 +42,11 @@ def test_stages_may_share_a_process_or_have_their_own(spec: PipelineSpec) -> Non
             "processes.a.replicas",
             "is 2; a process that is inline exists once",
         ),
+        (
+            {"a": ProcessSettings(stages=("thinker", "talker"), inline=True, environment={"NAME": "value"})},
+            "processes.a.environment",
+            "is of no use; a process that is inline has the server's environment",
+        ),
         ({"A b": ProcessSettings(stages=("thinker", "talker"))}, "processes.A b", "is no good name"),
     ],
 )

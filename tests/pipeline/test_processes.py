@@ -308,3 +308,20 @@ async def test_a_stage_whose_library_is_missing_says_what_to_install(tmp_path: P
         async with Launcher(PIPELINE, default_settings(PIPELINE), run_base=tmp_path):
             pass
     assert raised.value.code == "missing_dependency"
+
+
+async def test_a_process_has_variables_of_its_own_in_its_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VOICE_OMNI_TEST_SHARED", "everybody's")
+    processes = {
+        "one": ProcessSettings(stages=STAGES[:1], environment={"VOICE_OMNI_TEST_OWN": "its own"}),
+        "others": ProcessSettings(stages=STAGES[1:]),
+    }
+    async with launch(toy_settings(processes=processes), tmp_path) as pipeline:
+        for name, own in (("one.0", True), ("others.0", False)):
+            worker = pipeline.supervisor.workers[name].process
+            assert worker is not None
+            variables = Path(f"/proc/{worker.pid}/environ").read_bytes().split(b"\0")
+            assert b"VOICE_OMNI_TEST_SHARED=everybody's" in variables
+            assert (b"VOICE_OMNI_TEST_OWN=its own" in variables) is own

@@ -182,6 +182,19 @@ def test_what_the_scheduler_could_not_take_is_refused(played: Played, wrong: Any
     assert played.rows.stats()["rows"] == 2
 
 
+def test_a_penalised_row_ends_its_prompt_with_a_token(played: Played) -> None:
+    """SGLang penalises the prompt's last position, and a row's place in the cache is no token's id."""
+    played.rows = Rows(played.sent.append, Limits(vocabulary=100, width=4))
+    given = Piece([1, 2], np.zeros((2, 4), np.float32))
+    for penalty in (1.0, 1.1):
+        played.rows.add(Row(f"{penalty}", [], 4, frozenset(), Sampling(repetition_penalty=penalty), open=True))
+        played.rows.feed(f"{penalty}", Feed([given]))
+    played.rows.feed("1.0", Feed(closed=True))
+    with pytest.raises(OmniError, match="ends with a token"):
+        played.rows.feed("1.1", Feed(closed=True))
+    played.rows.feed("1.1", Feed([Piece([3])], closed=True))
+
+
 # -- hidden rows and taking back ---------------------------------------------------------------------------------------
 
 

@@ -48,10 +48,15 @@ class TalkerPrompt:
         self.end: Rows = self.text([config.tts_eos_token_id])
         self._begin: Rows = self.text([config.tts_bos_token_id])
         self._heads: dict[int, Rows] = {}
+        # The first call of this kind is slow, too, and somebody would wait for it.
+        self.media(np.zeros((1, config.thinker.text.hidden_size), np.float32))
 
     @torch.inference_mode()
     def text(self, tokens: Sequence[int]) -> Rows:
         """Rows of text tokens; none for no tokens."""
+        if not tokens:
+            # The device would be asked, and waited for.
+            return np.empty((0, len(self.padding)), np.float32)
         return _array(self._text(self._table[torch.tensor(tokens, dtype=torch.int64, device=self._table.device)]))
 
     @torch.inference_mode()
