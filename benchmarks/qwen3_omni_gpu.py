@@ -41,7 +41,7 @@ import msgspec
 from benchmarks.full_size import roofline
 from benchmarks.full_size.device import Memory, multi_process_service, watched_memory
 from benchmarks.full_size.endurance import Endurance, Plan
-from benchmarks.full_size.figures import HEAD, Figures, figures, line, percentile, split_table
+from benchmarks.full_size.figures import FRAME_SAMPLES, HEAD, Figures, figures, line, percentile, split_table
 from benchmarks.full_size.floors import Floors
 from benchmarks.full_size.people import Speech, crowd
 from benchmarks.machine import describe
@@ -54,7 +54,6 @@ from voice_omni.models.qwen3_omni.pipeline import PIPELINE
 from voice_omni.pipeline.launcher import Launcher
 
 CONFIGS = Path(__file__).parent.parent / "configs"
-FRAME_SAMPLES = 1920
 DEADLINE_S = 90
 """Of an answer: three times as long as it takes to listen to."""
 TAIL = 18
@@ -225,7 +224,7 @@ async def run(options: argparse.Namespace, size: Size, folder: Path, floors: Flo
         found = await crowds(pipeline, memory, size)
         for code, reason in {code: reason for each in found.values() for code, reason in each.reasons.items()}.items():
             print(f"\n{code}: {reason}", flush=True)
-        print(f"\n{split_table(found[min(found)])}\n", flush=True)
+        print(f"\n{split_table(found)}\n", flush=True)
         if floors is not None:
             print(floor_table(floors, load_config(folder), found, size), flush=True)
         print(f"\nprocesses that were started again: {restarts(pipeline)}", flush=True)

@@ -14,6 +14,7 @@ from random import Random
 from statistics import median
 
 from benchmarks.full_size.device import Memory
+from benchmarks.full_size.figures import FRAME_SAMPLES, HEAD, Figures, figures, line
 from benchmarks.full_size.people import Interruption, Person, Speech, Turn
 from tests.support.pipelines import held, until_idle
 from voice_omni.client.interface import Message
@@ -53,11 +54,13 @@ class Sample:
 @dataclass(slots=True)
 class Outcome:
     """``before`` and ``after`` the death: what the processes held. ``away_s``: until the killed stage was back.
-    ``answered_after``: complete answers to turns that began later. ``excused``: failures owing to the death."""
+    ``answered_after``: complete answers to turns that began later. ``excused``: failures owing to the death.
+    ``figures``: of the turns that the death did not touch."""
 
     answered: int = 0
     interrupted: int = 0
     answered_after: int = 0
+    figures: Figures | None = None
     away_s: float = float("nan")
     excused: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
@@ -92,6 +95,8 @@ class Outcome:
                 f"growth {name} the death: GPU memory {grown['gpu'] / 1e6:+.0f} MB, open files {grown['files']:+.0f},"
                 f" resident memory {grown['resident'] / 1e6:+.0f} MB"
             )
+        if self.figures is not None:
+            lines += ["", HEAD, line("all turns apart from the death's", self.figures, "-"), ""]
         lines += [f"FAULT: {fault}" for fault in self.faults()] or ["nothing is left, nothing has grown"]
         return "\n".join(lines)
 
@@ -113,6 +118,7 @@ class Endurance:
         self._until = 0.0
         self._died: float | None = None
         self._back: float | None = None
+        self._undisturbed: list[Turn] = []
 
     async def run(self) -> Outcome:
         plan, chance = self._plan, Random(self._plan.seed)
@@ -126,6 +132,8 @@ class Endurance:
             sampling.cancel()
         await until_idle(self._pipeline)
         self._outcome.left = held(self._pipeline)
+        rate = PipelineClient.of(self._pipeline).output_sample_rate
+        self._outcome.figures = figures(self._undisturbed, rate, FRAME_SAMPLES)
         return self._outcome
 
     async def _live(self, name: str, chance: Random) -> None:
@@ -149,6 +157,8 @@ class Endurance:
 
     def _count(self, turn: Turn, began: float) -> None:
         outcome = self._outcome
+        if self._died is None or (self._back is not None and began > self._back):
+            self._undisturbed.append(turn)
         if turn.failure is not None:
             self._failed(turn.failure.code, began)
         elif turn.complete:

@@ -11,6 +11,9 @@ from statistics import median
 from benchmarks.full_size.people import Turn
 from voice_omni.client.interface import StageTiming
 
+FRAME_SAMPLES = 1920
+"""Of a codec frame: 80 ms at 24 kHz."""
+
 PARTS = ("audio_encoder", "thinker", "talker", "code2wav", "to the client")
 """Of the way from the commit to the first sound, in order."""
 
@@ -117,8 +120,14 @@ def line(label: str, found: Figures, memory: str) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def split_table(found: Figures) -> str:
-    """Medians of where the time to the first sound goes."""
-    lines = ["| part of the time to the first sound | ms, median |", "|---|---|"]
-    lines += [f"| {name} | {median(spent):.1f} |" for name, spent in found.split_ms.items() if spent]
+def split_table(found: Mapping[int, Figures]) -> str:
+    """Medians of where the time to the first sound goes, with a column for each crowd by its size."""
+    crowds = [each for each in found if any(found[each].split_ms.values())]
+    lines = [
+        f"| part of the time to the first sound, ms | {' | '.join(f'{people} people' for people in crowds)} |",
+        f"|---|{'---|' * len(crowds)}",
+    ]
+    for name in PARTS:
+        medians = (f"{median(found[people].split_ms[name]):.1f}" for people in crowds)
+        lines.append(f"| {name} | {' | '.join(medians)} |")
     return "\n".join(lines)

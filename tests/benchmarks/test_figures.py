@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from benchmarks.full_size.figures import PARTS, figures, gap_s, percentile
+from benchmarks.full_size.figures import PARTS, figures, gap_s, percentile, split_table
 from benchmarks.full_size.people import Turn
 from voice_omni.client.interface import StageTiming
 from voice_omni.proto.errors import ErrorInfo
@@ -63,3 +63,14 @@ def test_an_interrupted_answer_tells_when_it_began_and_how_it_ended() -> None:
 def test_failures_are_counted_by_their_code() -> None:
     failed = Turn(failure=ErrorInfo("overloaded", "too many"))
     assert figures([failed, failed], RATE, FRAME).failed == {"overloaded": 2}
+
+
+def test_the_parts_of_the_first_sound_stand_beside_each_other_for_all_crowds() -> None:
+    def turn(later: float) -> Turn:
+        passed = timings(audio_encoder=10.01, decode=10.03, talker=10.06 + later, code2wav=10.1 + later)
+        return Turn(10.0, [(10.2 + later, 50)], passed)
+
+    found = {people: figures([turn(later)], RATE, FRAME) for people, later in ((1, 0.0), (4, 0.5))}
+    table = split_table({**found, 8: figures([], RATE, FRAME)}).splitlines()
+    assert table[0].endswith("| 1 people | 4 people |")
+    assert table[2:5] == ["| audio_encoder | 10.0 | 10.0 |", "| thinker | 20.0 | 20.0 |", "| talker | 30.0 | 530.0 |"]
