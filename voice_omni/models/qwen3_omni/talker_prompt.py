@@ -49,7 +49,7 @@ class TalkerPrompt:
         self._begin: Rows = self.text([config.tts_bos_token_id])
         self._heads: dict[int, Rows] = {}
         # The first call of this kind is slow, too, and somebody would wait for it.
-        self.media(np.zeros((1, config.thinker.text.hidden_size), np.float32))
+        self.user([0, 0], np.array([1]), np.zeros((1, config.thinker.text.hidden_size), np.float32))
 
     @torch.inference_mode()
     def text(self, tokens: Sequence[int]) -> Rows:
@@ -57,21 +57,19 @@ class TalkerPrompt:
         if not tokens:
             # The device would be asked, and waited for.
             return np.empty((0, len(self.padding)), np.float32)
-        return _array(self._text(self._table[torch.tensor(tokens, dtype=torch.int64, device=self._table.device)]))
+        return _array(self._texts(tokens))
 
     @torch.inference_mode()
-    def media(self, hidden: Rows) -> Rows:
-        """Rows of media positions from the thinker's inner rows, float32 ``[m, thinker width]``."""
-        return _array(self._hidden(torch.tensor(hidden).to(self._table.device, self._table.dtype)))
-
     def user(self, tokens: Sequence[int], at: NDArray[np.int64], hidden: Rows) -> Rows:
-        """Rows of a part of the person's turn: text, but for media rows at the positions ``at``."""
+        """Rows of a part of the person's turn: text, but for media positions ``at`` ``[m]``, whose rows are made from
+        the thinker's inner ones, ``hidden``, float32 ``[m, thinker width]``."""
         text = np.ones(len(tokens), dtype=bool)
         text[at] = False
-        rows = np.empty((len(tokens), len(self.padding)), np.float32)
-        rows[text] = self.text(np.asarray(tokens)[text].tolist())
-        if len(at):
-            rows[at] = self.media(hidden)
+        texts = self._texts(np.asarray(tokens)[text].tolist())
+        media = self._hidden(torch.tensor(hidden).to(self._table.device, self._table.dtype)) if len(at) else texts[:0]
+        made = _array(torch.cat((texts, media)))
+        rows = np.empty_like(made)
+        rows[text], rows[at] = made[: len(texts)], made[len(texts) :]
         return rows
 
     def answer(self, header: Sequence[int], first: int, speaker: int) -> Rows:
@@ -82,6 +80,10 @@ class TalkerPrompt:
         padding = np.broadcast_to(self.padding, (len(codec) - 2, len(self.padding)))
         rows = np.concatenate((head[:-1], padding, self._begin, head[-1:]))
         rows[len(header) :] += codec
+        return rows
+
+    def _texts(self, tokens: Sequence[int]) -> torch.Tensor:
+        rows: torch.Tensor = self._text(self._table[torch.tensor(tokens, dtype=torch.int64, device=self._table.device)])
         return rows
 
     def _codec_rows(self, speaker: int) -> Rows:
