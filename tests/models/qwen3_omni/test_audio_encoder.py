@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.models.qwen3_omni.compare import TOLERANCE, distance
 from tests.models.qwen3_omni.sounds import cut, voice
 from voice_omni.models.qwen3_omni.audio_encoder import AudioStream, encode_due, encode_whole
-from voice_omni.models.qwen3_omni.audio_tower import AudioEncoder, row_count
+from voice_omni.models.qwen3_omni.audio_tower import AudioEncoder, MelWindow, row_count
 from voice_omni.models.qwen3_omni.checkpoint import Checkpoint
 from voice_omni.models.qwen3_omni.mel import log_mel
 from voice_omni.proto.errors import OmniError
@@ -40,6 +40,10 @@ def whole(published: Any, sound: np.ndarray, window: int = 800) -> torch.Tensor:
         tower.n_window_infer = before
 
 
+SHAPES = [(2.0, True), (0.4, False), (1.0, True), (1.37, True), (0.7, True), (3.2, True), (2.0, True)]
+"""Seconds of windows, and whether they are padded."""
+
+
 def stream_of(window: int, **options: Any) -> AudioStream:
     return AudioStream(bands=128, window_frames=window, **options)
 
@@ -59,6 +63,47 @@ def test_utterances_in_one_batch_do_not_change_each_other(encoder: AudioEncoder)
     for sound, rows in zip(sounds, together, strict=True):
         (alone,) = encode_whole(encoder, [sound])
         assert distance(rows, alone) < 1e-5
+
+
+@pytest.mark.parametrize("counts", [(1, 4), (3,), (100,), ()])
+def test_prepared_numbers_of_windows_give_the_same_rows(
+    encoder: AudioEncoder, checkpoint: Checkpoint, counts: tuple[int, ...]
+) -> None:
+    """More and fewer than were prepared, whole and short, and such as have no place in what was prepared."""
+    prepared = AudioEncoder(checkpoint, "cpu", torch.float32)
+    prepared.prepare(counts, chunks=2)
+    windows = [MelWindow(log_mel(seconds(length)), padded) for length, padded in SHAPES]
+    expected = encoder.encode(windows)
+    for order in (slice(None), slice(1), slice(2, 5)):
+        for rows, alone in zip(prepared.encode(windows[order]), expected[order], strict=True):
+            assert distance(rows, alone) < 1e-5
+    first = prepared.encode(windows[:1])[0].clone()
+    prepared.encode(windows[1:2])
+    assert torch.equal(first, prepared.encode(windows[:1])[0]), "what was given out is not written to again"
+
+
+def test_sound_that_is_held_makes_no_difference_to_a_fork(encoder: AudioEncoder, published: Any) -> None:
+    sound = seconds(1.6)
+    stream = stream_of(100)
+    stream.push(sound[:20_000])
+    stream.push(sound[20_000:20_500])
+    twin = stream.fork()
+    stream.push(np.zeros(500, np.float32))
+    twin.push(sound[20_500:])
+    twin.finish()
+    encode_due(encoder, [twin])
+    assert distance(twin.rows(), whole(published, sound, 100)) < TOLERANCE
+
+
+def test_sound_may_be_written_over_when_it_has_been_pushed(encoder: AudioEncoder, published: Any) -> None:
+    sound = seconds(1.6)
+    stream, buffer = stream_of(100), np.empty(320, np.float32)
+    for start in range(0, len(sound), 320):
+        buffer[:] = sound[start : start + 320]
+        stream.push(buffer)
+    stream.finish()
+    encode_due(encoder, [stream])
+    assert distance(stream.rows(), whole(published, sound, 100)) < TOLERANCE
 
 
 @settings(max_examples=25)

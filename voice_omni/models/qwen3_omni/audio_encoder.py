@@ -4,6 +4,9 @@ The tower's attention windows (see :mod:`.audio_tower`) decide what can be known
 seconds each window's rows are final as soon as its sound is there; with the released eight seconds they are what the
 model gives offline, and come later. Either way streaming gives what encoding the whole utterance gives.
 
+A spectrogram of a few frames takes as long as one of many, so sound is held until there is a good piece of it, or
+enough for a window.
+
 The one thing that later sound changes in earlier windows is the floor of the mel spectrogram, which lies a fixed
 distance below the loudest frame of the utterance. When the maximum rises, a window whose features it changes by more
 than ``tolerance`` is due again, and its rows are replaced.
@@ -14,14 +17,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from voice_omni.models.qwen3_omni.audio_tower import CHUNK, CHUNK_ROWS, AudioEncoder, MelWindow, row_count
-from voice_omni.models.qwen3_omni.mel import DYNAMIC_RANGE, FRAMES_PER_SECOND, MelStream, Samples, scaled
+from voice_omni.models.qwen3_omni.mel import DYNAMIC_RANGE, SAMPLE_RATE, MelStream, Samples, complete_frames, scaled
 from voice_omni.proto.errors import OmniError
+
+_PIECE: Final = 5_120
+"""Samples (0.3 s) that are held at most: what is left to do when the sound ends, and a sixteenth of the work that
+chunks of 20 ms would be."""
 
 
 class Encodes(Protocol):
@@ -65,38 +73,58 @@ class AudioStream:
         self._mel = MelStream(bands)
         self._window_frames = window_frames
         self._tolerance = tolerance
-        self._max_frames = max_seconds * FRAMES_PER_SECOND
+        self._max_samples = max_seconds * SAMPLE_RATE
         self._windows: list[_Window] = []
+        self._held: list[Samples] = []
+        self._held_samples = 0
+        self._samples = 0
         self._rest = torch.zeros(bands, 0)
         self._frames = 0
+        # Windows and maximum when nothing was due the last time.
+        self._settled: tuple[int, float] | None = None
 
     def fork(self) -> AudioStream:
         """The same utterance a second time: one may be finished while the other hears on. What is encoded is shared."""
         twin = copy(self)
         twin._mel = copy(self._mel)
         twin._windows = [replace(window) for window in self._windows]
+        twin._held = list(self._held)
         return twin
 
     def push(self, samples: Samples) -> None:
         """More sound, float32 ``[n]`` at 16 kHz. Raises :class:`OmniError` ``invalid_value`` if it becomes too long."""
-        self._extend(self._mel.push(samples))
-        while self._rest.shape[1] >= self._window_frames:
-            self._cut(self._window_frames)
+        self._samples += len(samples)
+        if self._samples > self._max_samples:
+            raise OmniError(
+                "invalid_value", f"the sound is longer than {self._max_samples / SAMPLE_RATE:g} seconds", param="audio"
+            )
+        # The caller may use its memory again.
+        self._held.append(np.array(samples, np.float32))
+        self._held_samples += len(samples)
+        border = len(self._windows) * self._window_frames
+        if self._held_samples >= _PIECE or complete_frames(self._samples) - border >= self._window_frames:
+            self._take_in()
 
     def finish(self) -> None:
         """The sound has ended: the rest is a window. Raises :class:`OmniError` ``invalid_value`` if it is too short."""
+        self._take_in()
         self._extend(self._mel.finish())
         while self._rest.shape[1]:
             self._cut(min(self._window_frames, self._rest.shape[1]))
 
     def due(self) -> list[Due]:
         """The windows to encode now: new ones, and those whose features have changed."""
+        state = len(self._windows), self._mel.maximum
+        if state == self._settled:
+            return []
         floor = self._mel.maximum - DYNAMIC_RANGE
         due = []
         for index, window in enumerate(self._windows):
             if window.floor is None or floor - max(window.floor, window.lowest) > self._tolerance:
                 mel = MelWindow(scaled(window.raw, self._mel.maximum), padded=self._frames >= CHUNK)
                 due.append(Due(index, mel, floor))
+        if not due:
+            self._settled = state
         return due
 
     def accept(self, due: Due, rows: Tensor) -> int:
@@ -114,11 +142,16 @@ class AudioStream:
         """All rows so far, ``[count, output_dim]``. To be called with nothing due."""
         return torch.cat([window.rows for window in self._windows if window.rows is not None])
 
+    def _take_in(self) -> None:
+        if not self._held:
+            return
+        held, self._held, self._held_samples = np.concatenate(self._held), [], 0
+        self._extend(self._mel.push(held))
+        while self._rest.shape[1] >= self._window_frames:
+            self._cut(self._window_frames)
+
     def _extend(self, raw: Tensor) -> None:
         self._frames += raw.shape[1]
-        if self._frames > self._max_frames:
-            seconds = self._max_frames / FRAMES_PER_SECOND
-            raise OmniError("invalid_value", f"the sound is longer than {seconds:g} seconds", param="audio")
         self._rest = torch.cat((self._rest, raw), dim=1)
 
     def _cut(self, frames: int) -> None:

@@ -15,7 +15,7 @@ import torch
 
 from voice_omni.model_runner.interface import Chunk, Emit, Outcome, Work
 from voice_omni.models.qwen3_omni.audio_encoder import AudioStream, encode_due
-from voice_omni.models.qwen3_omni.audio_tower import AudioEncoder, MelWindow
+from voice_omni.models.qwen3_omni.audio_tower import CHUNK, AudioEncoder, MelWindow
 from voice_omni.models.qwen3_omni.mel import FRAMES_PER_SECOND, SAMPLE_RATE, SHORTEST
 from voice_omni.models.qwen3_omni.options import AudioEncoderOptions
 from voice_omni.models.qwen3_omni.requests import HEARING
@@ -71,7 +71,7 @@ class Hearing:
 class AudioRunner:
     """A :class:`~voice_omni.model_runner.interface.BatchRunner`; costs are seconds of sound.
 
-    ``window_samples``: how much is encoded together.
+    ``window_samples``: how much is encoded together, ``window_chunks`` seconds.
     """
 
     def __init__(self, encoder: AudioEncoder, options: AudioEncoderOptions) -> None:
@@ -79,6 +79,7 @@ class AudioRunner:
         self._options = options
         seconds = options.window_s * FRAMES_PER_SECOND
         self._window_frames = seconds or encoder.config.n_window_infer
+        self.window_chunks = self._window_frames // CHUNK
         self.window_samples = self._window_frames * SAMPLE_RATE // FRAMES_PER_SECOND
 
     def open(self, payload: StagePayload) -> Hearing:
@@ -106,7 +107,7 @@ class AudioRunner:
         for (outcome, medium, stream), changed in zip(heard, changes, strict=True):
             if changed:
                 first = min(row for row, _ in changed)
-                rows = stream.rows()[first:].float().cpu().numpy()
+                rows = stream.rows()[first:].numpy()
                 outcome.emits.append(Emit({ROWS: {"medium": medium, "heard": rows, "first": first}}))
         for work, outcome in zip(batch, outcomes, strict=True):
             if work.ended and outcome.error is None:

@@ -8,9 +8,10 @@ window's rows depend on the window alone, whichever others it is batched with.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from functools import partial
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from torch.nn import functional
 
 from voice_omni.models.qwen3_omni.checkpoint import Checkpoint
 from voice_omni.models.qwen3_omni.config import AudioConfig
+from voice_omni.models.qwen3_omni.device_queue import Compute, queue_on
 from voice_omni.models.qwen3_omni.layout import Part
 
 CHUNK: Final = 100
@@ -116,50 +118,161 @@ class AudioTower(nn.Module):
         return cast(Tensor, self.proj2(functional.gelu(self.proj1(self.ln_post(rows)))))
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Windows of one batch: ``mel`` float32 ``[windows, chunks, bands, 100]``; ``frames`` ``[windows, chunks]`` of each
+    chunk that exist, or are silence that is meant; ``lengths`` ``[windows]``, rows of each; ``rows`` float32
+    ``[windows, 13 * chunks, output_dim]``, what becomes of them."""
+
+    mel: Tensor
+    frames: Tensor
+    lengths: Tensor
+    rows: Tensor
+
+    @classmethod
+    def of(cls, windows: int, chunks: int, config: AudioConfig, **where: Any) -> _Place:
+        return cls(
+            torch.zeros(windows, chunks, config.num_mel_bins, CHUNK, **where),
+            torch.full((windows, chunks), CHUNK, **where),
+            torch.full((windows,), chunks * CHUNK_ROWS, **where),
+            torch.zeros(windows, chunks * CHUNK_ROWS, config.output_dim, **where),
+        )
+
+    def first(self, windows: int) -> _Place:
+        return _Place(self.mel[:windows], self.frames[:windows], self.lengths[:windows], self.rows[:windows])
+
+    def write(self, windows: Sequence[MelWindow]) -> None:
+        """The windows, in host memory; what is left of it are whole windows of silence."""
+        self.mel.zero_()
+        self.frames.fill_(CHUNK)
+        self.lengths.fill_(self.rows.shape[1])
+        for number, window in enumerate(windows):
+            count = window.mel.shape[1]
+            self.lengths[number] = row_count(count)
+            for chunk, part in enumerate(torch.split(window.mel, CHUNK, dim=1)):
+                self.mel[number, chunk, :, : part.shape[1]] = part
+            if not window.padded:
+                self.frames[number, -(-count // CHUNK) - 1] = count - (count - 1) // CHUNK * CHUNK
+
+    def take(self, other: _Place) -> None:
+        """Copy what has been written there, without waiting."""
+        self.mel.copy_(other.mel, non_blocking=True)
+        self.frames.copy_(other.frames, non_blocking=True)
+        self.lengths.copy_(other.lengths, non_blocking=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """A number of windows that has been prepared: ``run`` computes ``place.rows`` from the rest, in place."""
+
+    place: _Place
+    run: Compute
+
+
 class AudioEncoder:
-    """The tower with a checkpoint's weights. Not thread-safe."""
+    """The tower with a checkpoint's weights. Not thread-safe.
+
+    On a GPU most of a small batch's time is spent on launching some five hundred kernels. Numbers of windows that have
+    been prepared are one CUDA graph each, in which shorter windows are filled up: their rows are the first of their
+    places.
+    """
 
     def __init__(self, checkpoint: Checkpoint, device: torch.device | str, dtype: torch.dtype) -> None:
         self.config = checkpoint.config.thinker.audio
         with torch.device("meta"):
             self._tower = AudioTower(self.config)
         checkpoint.load(self._tower, Part.AUDIO_ENCODER, device=device, dtype=dtype)
-        self._device, self._dtype = device, dtype
+        self._device, self._dtype = torch.device(device), dtype
         self._positions = _sinusoids(CHUNK_ROWS, self.config.d_model).to(device, dtype)
+        self._queue = queue_on(self._device, dtype)
+        self._mark = self._queue.mark()
+        self._programs: dict[int, _Program] = {}
+        self._host: _Place | None = None
+        # The weights have not been written in this queue.
+        self._queue.settle()
+
+    @torch.inference_mode()
+    def prepare(self, counts: Iterable[int], chunks: int) -> None:
+        """Give these numbers of windows, of so many chunks at most, their places and, on a GPU, their graphs. For
+        once, before anything is encoded."""
+        fitting = sorted({count for count in counts if count * chunks <= _CONV_BATCH}, reverse=True)
+        if not fitting:
+            return
+        self._host = _Place.of(fitting[0], chunks, self.config, pin_memory=self._queue.pinned)
+        largest = _Place.of(fitting[0], chunks, self.config, device=self._device)
+        for count in fitting:
+            place = largest.first(count)
+            self._programs[count] = _Program(place, self._queue.captured(partial(self._compute_into, place)))
+        self._queue.settle()
 
     @torch.inference_mode()
     def encode(self, windows: Sequence[MelWindow]) -> list[Tensor]:
-        """Each window's rows ``[row_count(frames), output_dim]``, of the weights' type and on their device."""
-        chunks = [chunk for window in windows for chunk in torch.split(window.mel, CHUNK, dim=1)]
-        existing = [
-            CHUNK if window.padded else frames
-            for window in windows
-            for frames in (min(CHUNK, window.mel.shape[1] - start) for start in range(0, window.mel.shape[1], CHUNK))
-        ]
-        embedded = self._embed(chunks, existing).flatten(0, 1)
-        rows, first = [], 0
-        for window in windows:
-            rows.append(embedded[first : first + row_count(window.mel.shape[1])])
-            first += math.ceil(window.mel.shape[1] / CHUNK) * CHUNK_ROWS
-        return self._attend(rows)
+        """Each window's rows, float32 ``[row_count(frames), output_dim]`` in host memory."""
+        rows: dict[int, Tensor] = {}
+        for chunks, numbers in self._alike(windows).items():
+            together = max(self._programs) if self._host is not None and self._holds(chunks) else len(numbers)
+            for start in range(0, len(numbers), together):
+                part = numbers[start : start + together]
+                rows |= zip(part, self._encoded([windows[number] for number in part], chunks), strict=True)
+        return [rows[number] for number in range(len(windows))]
 
-    def _embed(self, chunks: Sequence[Tensor], existing: Sequence[int]) -> Tensor:
-        """``[chunks, 13, width]``, with positions; rows of what does not exist are meaningless."""
-        padded = torch.zeros(len(chunks), self.config.num_mel_bins, CHUNK)
-        for row, chunk in zip(padded, chunks, strict=True):
-            row[:, : chunk.shape[1]] = chunk
-        mel, frames = padded.to(self._device, self._dtype), torch.tensor(existing, device=self._device)
-        groups = zip(torch.split(mel, _CONV_BATCH), torch.split(frames, _CONV_BATCH), strict=True)
-        return torch.cat([self._tower.convolve(*group) for group in groups]) + self._positions
+    def _alike(self, windows: Sequence[MelWindow]) -> dict[int, list[int]]:
+        """Which windows are computed together, by their chunks: no work is spent on what does not exist, unless a
+        prepared place holds it."""
+        alike: dict[int, list[int]] = {}
+        for number, window in enumerate(windows):
+            chunks = -(-window.mel.shape[1] // CHUNK)
+            if self._host is not None and self._holds(chunks):
+                chunks = self._host.mel.shape[1]
+            alike.setdefault(chunks, []).append(number)
+        return alike
 
-    def _attend(self, rows: list[Tensor]) -> list[Tensor]:
-        lengths = [len(each) for each in rows]
-        mask = None
-        if min(lengths) < max(lengths):
-            columns = torch.arange(max(lengths), device=self._device)
-            mask = (columns < torch.tensor(lengths, device=self._device)[:, None])[:, None, None]
-        encoded = self._tower.attend(nn.utils.rnn.pad_sequence(rows, batch_first=True), mask)
-        return [row[:length] for row, length in zip(encoded, lengths, strict=True)]
+    def _holds(self, chunks: int) -> bool:
+        return self._host is not None and chunks <= self._host.mel.shape[1]
+
+    def _encoded(self, windows: Sequence[MelWindow], chunks: int) -> list[Tensor]:
+        if self._host is not None and self._holds(chunks):
+            count = min(each for each in self._programs if each >= len(windows))
+            program, host = self._programs[count], self._host.first(count)
+            host.write(windows)
+            with self._queue.entered():
+                program.place.take(host)
+                program.run()
+                host.rows.copy_(program.place.rows, non_blocking=True)
+                self._mark.set()
+            self._mark.wait()
+            # The place is written to again.
+            rows = host.rows.clone()
+        else:
+            host = _Place.of(len(windows), chunks, self.config)
+            host.write(windows)
+            rows = self._computed(host)
+        lengths = (row_count(window.mel.shape[1]) for window in windows)
+        return [row[:length] for row, length in zip(rows[: len(windows)], lengths, strict=True)]
+
+    def _compute_into(self, place: _Place) -> None:
+        with self._queue.kernels():
+            place.rows.copy_(self._forward(place.mel, place.frames, _existing(place.lengths, place.rows.shape[1])))
+
+    def _computed(self, host: _Place) -> Tensor:
+        """Without filling up what no window of the batch has."""
+        most = int(host.lengths.max())
+        mask = None if int(host.lengths.min()) == most else _existing(host.lengths, most).to(self._device)
+        return self._forward(host.mel.to(self._device), host.frames.to(self._device), mask, most).float().cpu()
+
+    def _forward(self, mel: Tensor, frames: Tensor, mask: Tensor | None, most: int | None = None) -> Tensor:
+        """Places of windows as in :class:`_Place` to ``[windows, most, output_dim]``. ``most``: rows of a window that
+        exist at most; None: all. ``mask``: bool ``[windows, 1, 1, most]``, which do."""
+        parts = zip(
+            torch.split(mel.flatten(0, 1), _CONV_BATCH), torch.split(frames.flatten(), _CONV_BATCH), strict=True
+        )
+        chunks = torch.cat([self._tower.convolve(part.to(self._dtype), count) for part, count in parts])
+        rows = (chunks + self._positions).view(len(mel), -1, self.config.d_model)
+        return self._tower.attend(rows[:, :most], mask)
+
+
+def _existing(lengths: Tensor, most: int) -> Tensor:
+    return (torch.arange(most, device=lengths.device) < lengths[:, None])[:, None, None]
 
 
 def _sinusoids(length: int, width: int) -> Tensor:

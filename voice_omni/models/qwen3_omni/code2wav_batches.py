@@ -19,9 +19,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from voice_omni.models.qwen3_omni.code2wav_device import Compute, Mark, queue_on
 from voice_omni.models.qwen3_omni.code2wav_layers import Rows, Tables
 from voice_omni.models.qwen3_omni.code2wav_network import Code2Wav
+from voice_omni.models.qwen3_omni.device_queue import Compute, Mark, queue_on
 from voice_omni.models.qwen3_omni.options import Code2WavOptions
 
 _HEADER: Final = 3

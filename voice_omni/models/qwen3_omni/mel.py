@@ -34,6 +34,11 @@ SHORTEST: Final = _HALF + 1
 """Samples (13 ms) that there must be to reflect the signal at its ends."""
 
 
+def complete_frames(samples: int) -> int:
+    """How many frames of an utterance no sample behind so many can change."""
+    return max(0, (samples - _HALF) // HOP + 1)
+
+
 def scaled(raw: Tensor, maximum: float) -> Tensor:
     """What the model reads, of raw frames ``[bands, frames]`` in an utterance whose raw maximum this is."""
     return (raw.clamp(min=maximum - DYNAMIC_RANGE) + 4.0) / 4.0

@@ -74,6 +74,12 @@ class AudioEncoderOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     remembered_windows: Annotated[
         int, Meta(ge=0, description="windows kept for when the same sound comes again, 0.2 MB each")
     ] = 512
+    graph_windows: Annotated[
+        tuple[Count, ...],
+        Meta(
+            description="on a GPU: numbers of windows that are encoded as one launch, 64 seconds at most; [] for none"
+        ),
+    ] = (1, 2, 4, 8, 16, 32)
 
 
 class DecodeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -75,7 +75,10 @@ def audio_encoder(context: StageContext) -> AudioRunner:
     from voice_omni.models.qwen3_omni.warm_up import encode_once
 
     checkpoint = _checkpoint(context)
-    runner = AudioRunner(AudioEncoder(checkpoint, context.device, _precision(context, checkpoint)), context.options)
+    encoder = AudioEncoder(checkpoint, context.device, _precision(context, checkpoint))
+    runner = AudioRunner(encoder, context.options)
+    if context.device.startswith("cuda"):
+        encoder.prepare(context.options.graph_windows, runner.window_chunks)
     samples = min(runner.window_samples, int(context.options.max_seconds * SAMPLE_RATE))
     encode_once(runner, Chunk(CLIENT, {AUDIO: np.zeros(samples, np.float32)}))
     return runner

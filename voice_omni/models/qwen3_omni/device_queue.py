@@ -1,4 +1,4 @@
-"""Where code2wav computes: on a GPU's stream, which nobody waits for before there is a reason to, or at once."""
+"""Where a network computes: on a GPU's stream, which nobody waits for before there is a reason to, or at once."""
 
 from __future__ import annotations
 
