@@ -23,8 +23,9 @@ _CROWDS: Final = (1, 2, 3, 16)
 
 _SHORTEST: Final = 3
 _LENGTHS: Final = (_SHORTEST, 20)
-_LONG: Final = 600
-"""Positions for which there is no prefill graph, usually."""
+_LONG: Final = (301, 304, 601, 608, 1001, 1008, 1501, 1504, 2001, 2048)
+"""Positions for which there is no prefill graph, usually. The experts' kernels have settings of their own about every
+500, and each of these is compiled once for numbers that 16 divides and once for others."""
 
 _NEW_TOKENS: Final = 3
 _DRAWN: Final = Sampling(temperature=1.0, top_k=50, top_p=0.9, repetition_penalty=1.05)
@@ -40,11 +41,12 @@ def warm_up(engine: SglangEngine, sampling: Sampling = _DRAWN) -> None:
     most = engine.max_rows
     for crowd in sorted({*(each for each in _CROWDS if each < most), most}):
         place = min(engine.longest_prompt, engine.kv_tokens // (2 * crowd)) - _NEW_TOKENS
-        for length in (*_LENGTHS, *([_LONG] if crowd == 1 else [])):
+        lengths = (*_LENGTHS, *(_LONG if crowd == 1 else ()))
+        for length in sorted({max(_SHORTEST, min(each, place)) for each in lengths}):
             new = [next(numbers) for _ in range(crowd)]
             # What comes again is found in the cache, but for its last position.
             for _ in range(2):
-                _finish(engine, [_row(each, max(_SHORTEST, min(length, place)), sampling, limits) for each in new])
+                _finish(engine, [_row(each, length, sampling, limits) for each in new])
 
 
 def _row(number: int, length: int, sampling: Sampling, limits: Limits) -> tuple[Row, Feed]:
