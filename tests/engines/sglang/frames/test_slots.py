@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from voice_omni.engines.interface import Sampling
 from voice_omni.engines.sglang.frames.slots import CONDITIONS, Slots
@@ -84,3 +87,26 @@ def test_a_row_that_moves_in_finds_nothing_of_the_one_before(slots: Slots) -> No
     assert not slots.said[1].any()
     assert [step(slots, 1)[0] for _ in range(2)] == [1000, -1]
     assert slots.seed[1] == -1
+
+
+class Copies(TorchDispatchMode):
+    """Counts what is copied into single elements."""
+
+    count = 0
+
+    def __torch_dispatch__(self, called: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += called is torch.ops.aten.copy_.default and args[0].dim() == 0
+        return called(*args, **(kwargs or {}))
+
+
+def test_no_number_is_copied_on_its_own(slots: Slots) -> None:
+    """A copy from pageable memory waits until the device has computed all that it has been given. A fill does not."""
+    row = np.ones(4, np.float32)
+    with Copies() as copies:
+        slots.begin(1, row, row, Sampling(seed=3, temperature=0.5, top_k=4), said=(2,))
+        slots.feed(1, 0, np.ones((2, 4), np.float32))
+    assert copies.count == 0
+    assert (int(slots.seed[1]), int(slots.step[1]), int(slots.written[1])) == (3, 1, 2)
+    with Copies() as copies:
+        slots.written[1] = 3
+    assert copies.count == 1, "this is how it would be seen"
