@@ -141,10 +141,28 @@ def test_what_taking_in_emits_is_sent_and_pauses_the_row_when_credits_end(bench:
     bench.runner.react["r"] = lambda work: RowOutcome([Emit({"seen": len(work.chunks)})] if work.chunks else [])
     with bench.sim as sim:
         sim.give(new("r", credits=1))
-        out = sim.give(chunk("r", 1), chunk("r", 2))
-        assert data(out, "r") == [{"seen": 1}], "the second has no credit any more"
+        assert data(sim.give(chunk("r", 1)), "r") == [{"seen": 1}]
+        assert data(sim.give(chunk("r", 2)), "r") == [], "there is no credit any more"
         assert ("pause", "r") in bench.engine.calls
         assert data(sim.give(CreditIn("r", 1)), "r") == [{"seen": 1}]
+
+
+def test_what_has_come_for_a_row_meanwhile_goes_in_together(bench: Bench) -> None:
+    """A push may ask the device, and text can come faster than it answers. The row's end is no push of its own."""
+    with bench.sim as sim:
+        sim.give(new("one"), new("two"))
+        sim.give(chunk("one", 1), chunk("two", 1), chunk("one", 2), EndIn("one"), chunk("two", 2))
+        assert bench.runner.calls[2:] == [("one", [1, 2], True), ("two", [1, 2], False)]
+
+
+def test_what_the_engine_has_made_goes_out_before_what_has_come_goes_in(bench: Bench) -> None:
+    """However much comes: else speech would be late for text that nobody waits for."""
+    bench.runner.react["listens"] = lambda work: RowOutcome([Emit({"seen": len(work.chunks)})] if work.chunks else [])
+    with bench.sim as sim:
+        sim.give(new("speaks"), new("listens"))
+        bench.engine.reports = deque([[gain("speaks", 7)]])
+        out = sim.give(chunk("listens", 1), chunk("listens", 2), Wake())
+        assert [each.request_id for each in out if isinstance(each, StreamOut)] == ["speaks", "listens"]
 
 
 def test_a_result_while_taking_in_ends_the_row_early(bench: Bench) -> None:

@@ -77,6 +77,9 @@ class OmniScheduler(BaseScheduler):
         self._in_engine = 0
         self._ahead: set[str] = set()
         self._stride = 0.0
+        # Rows to push what has arrived into, in order. All that comes for one while others are pushed goes in together,
+        # and what the engine has made is collected in between, however much text arrives.
+        self._fed: dict[str, None] = {}
         # Rows that are closed here but still in the engine; True where an abort waits for its acknowledgement.
         self._leaving: dict[str, bool] = {}
 
@@ -114,7 +117,7 @@ class OmniScheduler(BaseScheduler):
         if state.place is _Place.PAUSED and not slot.blocked:
             state.place = _Place.RUNNING
             self._engine.resume(slot.request_id)
-        self._push(slot)
+        self._fed[slot.request_id] = None
 
     def _push(self, slot: Slot) -> None:
         """Give the row what has arrived for it, if it can take it now."""
@@ -160,7 +163,7 @@ class OmniScheduler(BaseScheduler):
             self._push(slot)
 
     def _patience(self) -> float | None:
-        if self._engine.busy:
+        if self._engine.busy or self._fed:
             return 0
         return max(0.0, self._stride - self._clock()) if self._ahead else None
 
@@ -170,6 +173,10 @@ class OmniScheduler(BaseScheduler):
         if self._engine.busy:
             for output in self._engine.step():
                 self._collect(output)
+        fed, self._fed = self._fed, {}
+        for request_id in fed:
+            if slot := self._slots.get(request_id):
+                self._push(slot)
 
     def _collect(self, output: RowOutput) -> None:
         if output.finish is not None or output.error is not None:

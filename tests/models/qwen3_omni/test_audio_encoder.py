@@ -77,9 +77,12 @@ def test_prepared_numbers_of_windows_give_the_same_rows(
     for order in (slice(None), slice(1), slice(2, 5)):
         for rows, alone in zip(prepared.encode(windows[order]), expected[order], strict=True):
             assert distance(rows, alone) < 1e-5
-    first = prepared.encode(windows[:1])[0].clone()
+    for rows in (*prepared.encode(windows), *encoder.encode(windows)):
+        assert rows.untyped_storage().nbytes() == rows.nbytes, "what is kept of a batch does not keep the others"
+    first = prepared.encode(windows[:1])[0]
+    kept = first.clone()
     prepared.encode(windows[1:2])
-    assert torch.equal(first, prepared.encode(windows[:1])[0]), "what was given out is not written to again"
+    assert torch.equal(first, kept), "what was given out is not written to again"
 
 
 def test_sound_that_is_held_makes_no_difference_to_a_fork(encoder: AudioEncoder, published: Any) -> None:

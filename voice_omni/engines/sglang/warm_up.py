@@ -18,11 +18,12 @@ from voice_omni.engines.interface import Feed, Piece, Row, Sampling
 from voice_omni.engines.sglang.engine import SglangEngine
 from voice_omni.engines.sglang.prompt import Limits
 
-_CROWDS: Final = (1, 2, 3, 16)
-"""Kernels are compiled apart for one row, for numbers that 16 divides, and for others."""
+_CROWDS: Final = (1, 2, 3, 11, 16)
+"""Kernels are compiled apart for one row, for numbers that 16 divides, and for others. A prefill of more rows than its
+graphs have places for has no graph, however short it is."""
 
 _SHORTEST: Final = 3
-_LENGTHS: Final = (_SHORTEST, 20)
+_LENGTHS: Final = (_SHORTEST, 20, 47)
 _LONG: Final = (301, 304, 601, 608, 1001, 1008, 1501, 1504, 2001, 2048)
 """Positions for which there is no prefill graph, usually. The experts' kernels have settings of their own about every
 500, and each of these is compiled once for numbers that 16 divides and once for others."""

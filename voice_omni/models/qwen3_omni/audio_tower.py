@@ -241,14 +241,14 @@ class AudioEncoder:
                 host.rows.copy_(program.place.rows, non_blocking=True)
                 self._mark.set()
             self._mark.wait()
-            # The place is written to again.
-            rows = host.rows.clone()
+            rows = host.rows
         else:
             host = _Place.of(len(windows), chunks, self.config)
             host.write(windows)
             rows = self._computed(host)
         lengths = (row_count(window.mel.shape[1]) for window in windows)
-        return [row[:length] for row, length in zip(rows[: len(windows)], lengths, strict=True)]
+        # The place is written to again, and rows are kept that would hold on to all of it.
+        return [row[:length].clone() for row, length in zip(rows[: len(windows)], lengths, strict=True)]
 
     def _compute_into(self, place: _Place) -> None:
         with self._queue.kernels():
@@ -257,8 +257,10 @@ class AudioEncoder:
     def _computed(self, host: _Place) -> Tensor:
         """Without filling up what no window of the batch has."""
         most = int(host.lengths.max())
-        mask = None if int(host.lengths.min()) == most else _existing(host.lengths, most).to(self._device)
-        return self._forward(host.mel.to(self._device), host.frames.to(self._device), mask, most).float().cpu()
+        alike = int(host.lengths.min()) == most
+        with self._queue.entered(), self._queue.kernels():
+            mask = None if alike else _existing(host.lengths.to(self._device), most)
+            return self._forward(host.mel.to(self._device), host.frames.to(self._device), mask, most).float().cpu()
 
     def _forward(self, mel: Tensor, frames: Tensor, mask: Tensor | None, most: int | None = None) -> Tensor:
         """Places of windows as in :class:`_Place` to ``[windows, most, output_dim]``. ``most``: rows of a window that

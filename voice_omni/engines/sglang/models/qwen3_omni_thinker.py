@@ -117,10 +117,14 @@ class Qwen3OmniThinker(Qwen3OmniMoeThinkerForConditionalGeneration):  # type: ig
             self.hidden_rows[batch.out_cache_loc] = layer_rows(output, batch)
 
     def _show_deepstack(self, _decoder: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Before a graph is replayed: that is what the decoder's ``forward`` is then."""
-        if self._deepstack is None or not _in_graph(kwargs["forward_batch"]):
+        """Before a graph is replayed: that is what the decoder's ``forward`` may be, where the rows are few enough. The
+        batch does not tell: of a prefill in one graph it is the one that came, with fewer positions than the graph."""
+        count = len(kwargs["input_embeds"])
+        if self._deepstack is None or count > self._deepstack.shape[1]:
             return
-        shown = self._deepstack[:, : len(kwargs["input_embeds"])]
+        if not kwargs["forward_batch"].forward_mode.is_extend():
+            return
+        shown = self._deepstack[:, :count]
         rows = kwargs.get("input_deepstack_embeds")
         if rows is None:
             shown.zero_()
