@@ -163,8 +163,10 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """A number of windows that has been prepared: ``run`` computes ``place.rows`` from the rest, in place."""
+    """A number of windows that has been prepared: ``run`` computes ``place.rows`` from the rest, in place. ``host``:
+    the same in host memory."""
 
+    host: _Place
     place: _Place
     run: Compute
 
@@ -187,7 +189,7 @@ class AudioEncoder:
         self._queue = queue_on(self._device, dtype)
         self._mark = self._queue.mark()
         self._programs: dict[int, _Program] = {}
-        self._host: _Place | None = None
+        self._prepared_chunks = 0
         # The weights have not been written in this queue.
         self._queue.settle()
 
@@ -198,11 +200,13 @@ class AudioEncoder:
         fitting = sorted({count for count in counts if count * chunks <= _CONV_BATCH}, reverse=True)
         if not fitting:
             return
-        self._host = _Place.of(fitting[0], chunks, self.config, pin_memory=self._queue.pinned)
+        host = _Place.of(fitting[0], chunks, self.config, pin_memory=self._queue.pinned)
         largest = _Place.of(fitting[0], chunks, self.config, device=self._device)
         for count in fitting:
             place = largest.first(count)
-            self._programs[count] = _Program(place, self._queue.captured(partial(self._compute_into, place)))
+            run = self._queue.captured(partial(self._compute_into, place))
+            self._programs[count] = _Program(host.first(count), place, run)
+        self._prepared_chunks = chunks
         self._queue.settle()
 
     @torch.inference_mode()
@@ -210,7 +214,7 @@ class AudioEncoder:
         """Each window's rows, float32 ``[row_count(frames), output_dim]`` in host memory."""
         rows: dict[int, Tensor] = {}
         for chunks, numbers in self._alike(windows).items():
-            together = max(self._programs) if self._host is not None and self._holds(chunks) else len(numbers)
+            together = max(self._programs) if chunks <= self._prepared_chunks else len(numbers)
             for start in range(0, len(numbers), together):
                 part = numbers[start : start + together]
                 rows |= zip(part, self._encoded([windows[number] for number in part], chunks), strict=True)
@@ -221,27 +225,21 @@ class AudioEncoder:
         prepared place holds it."""
         alike: dict[int, list[int]] = {}
         for number, window in enumerate(windows):
-            chunks = -(-window.mel.shape[1] // CHUNK)
-            if self._host is not None and self._holds(chunks):
-                chunks = self._host.mel.shape[1]
+            chunks = max(-(-window.mel.shape[1] // CHUNK), self._prepared_chunks)
             alike.setdefault(chunks, []).append(number)
         return alike
 
-    def _holds(self, chunks: int) -> bool:
-        return self._host is not None and chunks <= self._host.mel.shape[1]
-
     def _encoded(self, windows: Sequence[MelWindow], chunks: int) -> list[Tensor]:
-        if self._host is not None and self._holds(chunks):
-            count = min(each for each in self._programs if each >= len(windows))
-            program, host = self._programs[count], self._host.first(count)
-            host.write(windows)
+        if chunks <= self._prepared_chunks:
+            program = self._programs[min(count for count in self._programs if count >= len(windows))]
+            program.host.write(windows)
             with self._queue.entered():
-                program.place.take(host)
+                program.place.take(program.host)
                 program.run()
-                host.rows.copy_(program.place.rows, non_blocking=True)
+                program.host.rows.copy_(program.place.rows, non_blocking=True)
                 self._mark.set()
             self._mark.wait()
-            rows = host.rows
+            rows = program.host.rows
         else:
             host = _Place.of(len(windows), chunks, self.config)
             host.write(windows)
