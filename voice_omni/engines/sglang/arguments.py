@@ -8,7 +8,8 @@ from typing import Any, Final
 from sglang.srt.server_args import ServerArgs
 
 from voice_omni.engines.sglang.options import SglangOptions
-from voice_omni.engines.sglang.registry import register
+from voice_omni.engines.sglang.registry import ATTENTION, register
+from voice_omni.proto.errors import OmniError
 
 NEVER_S: Final = 100_000_000
 """SGLang's watchdog ends the parent process of the one that hangs. That is the whole server here, which has a watch of
@@ -17,7 +18,10 @@ its own over its stages. The watchdog cannot be left out."""
 
 def server_args(options: SglangOptions) -> ServerArgs:
     """The arguments of one scheduler that shares its process with a stage: token ids go in, and each one comes out as
-    soon as it is known."""
+    soon as it is known. Raises :class:`OmniError` ``invalid_config``."""
+    if options.seeded and options.attention_backend == ATTENTION:
+        # SGLang would switch its radix cache off, on which prompts that grow depend, and only log it.
+        raise OmniError("invalid_config", f"'seeded' cannot be had with the attention backend '{ATTENTION}'")
     register()
     device, _, number = options.device.partition(":")
     values = {

@@ -130,3 +130,13 @@ def test_layers_with_a_window_are_refused(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(TritonAttnBackend, "__init__", lambda self, runner: setattr(self, "sliding_window_size", 128))
     with pytest.raises(OmniError, match="window"):
         PrefillGraphAttention(None)
+
+
+def test_seeded_draws_are_refused() -> None:
+    """SGLang would compute without its radix cache, and prompts grow by it."""
+    from voice_omni.engines.sglang.arguments import server_args
+    from voice_omni.engines.sglang.options import SglangOptions
+
+    with pytest.raises(OmniError, match="seeded") as raised:
+        server_args(SglangOptions(model="-", device="cpu", attention_backend="voice_omni", seeded=True))
+    assert raised.value.code == "invalid_config"
