@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -11,6 +11,7 @@ from tests.scheduling.test_omni import Runner, ScriptedEngine, gain, make
 from tests.support.scheduling import Simulation, ends, new, nothing_held, of_type, streamed
 from voice_omni.engines.interface import Feed, Piece, Row, RowOutput
 from voice_omni.model_runner.interface import Emit, RowOutcome, Work
+from voice_omni.model_runner.one_by_one import one_by_one
 from voice_omni.proto.errors import OmniError
 from voice_omni.proto.payload import Data, StagePayload
 from voice_omni.scheduling.interface import (
@@ -55,7 +56,10 @@ class FedRunner(Runner):
         state, row = super().open(payload)
         return state, Row(row.row_id, [], row.max_new_tokens, row.stop, open=True)
 
-    def push(self, work: Work[str]) -> RowOutcome:
+    def push(self, batch: Sequence[Work[str]]) -> list[RowOutcome]:
+        return one_by_one(self._push, batch)
+
+    def _push(self, work: Work[str]) -> RowOutcome:
         tokens = [chunk.data["x"] for chunk in work.chunks]
         self.calls.append((work.request_id, tokens, work.ended))
         if work.request_id in self.react:

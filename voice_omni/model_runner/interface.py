@@ -119,11 +119,11 @@ class StreamedRunner(AutoregressiveRunner[S], Protocol[S]):
     Its engine must be a :class:`~voice_omni.engines.interface.StreamedEngine`.
     """
 
-    def push(self, work: Work[S]) -> RowOutcome:
-        """Take in what has arrived since the last call: once when the row enters the engine, perhaps with nothing, and
-        then whenever something comes, but not while the listener is slow.
+    def push(self, batch: Sequence[Work[S]]) -> Sequence[RowOutcome]:
+        """Take in what has arrived since the last call: for a request once when its row enters the engine, perhaps with
+        nothing, and then whenever something comes, but not while the listener is slow.
 
-        Comes with ``ended`` true exactly once, also for a request without stream edges. That call must leave the row
+        A request comes with ``ended`` true exactly once, also one without stream edges. That call must leave the row
         with a closed prompt and ended conditions, or give a ``result``, which ends the row early. ``more`` has no
         meaning here.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final
@@ -29,6 +29,9 @@ class _Place(Enum):
     AHEAD = auto()
     FINISHED = auto()
 
+
+_TAKING: Final = frozenset((_Place.RUNNING, _Place.AHEAD))
+"""Where a row takes in what comes."""
 
 STRIDE_S: Final = 0.4
 """Between the moments at which rows that are ahead may go on. All go on at once, and so far that the engine has a full
@@ -77,8 +80,8 @@ class OmniScheduler(BaseScheduler):
         self._in_engine = 0
         self._ahead: set[str] = set()
         self._stride = 0.0
-        # Rows to push what has arrived into, in order. All that comes for one while others are pushed goes in together,
-        # and what the engine has made is collected in between, however much text arrives.
+        # Rows that something has arrived for, in order. All that comes for one until then goes in together, and what
+        # the engine has made is collected in between, however much text arrives.
         self._fed: dict[str, None] = {}
         # Rows that are closed here but still in the engine; True where an abort waits for its acknowledgement.
         self._leaving: dict[str, bool] = {}
@@ -119,28 +122,39 @@ class OmniScheduler(BaseScheduler):
             self._engine.resume(slot.request_id)
         self._fed[slot.request_id] = None
 
-    def _push(self, slot: Slot) -> None:
-        """Give the row what has arrived for it, if it can take it now."""
-        state: _RowState = slot.state
-        if self._streamed is None or slot.blocked or slot.result is not None:
-            return
-        if state.place is not _Place.RUNNING and state.place is not _Place.AHEAD:
-            return
-        if state.begun and not slot.chunks and (state.told or not slot.ended):
+    def _push(self, slots: Sequence[Slot]) -> None:
+        """Give rows what has arrived for them, all with one call."""
+        if self._streamed is None or not slots:
             return
         runner, engine = self._streamed
+        batch = [self._arrived(slot) for slot in slots]
+        try:
+            done = list(zip(slots, batch, runner.push(batch), strict=True))
+        except Exception as error:  # noqa: BLE001 - the failure belongs to these requests only
+            done = [(slot, work, RowOutcome(error=error)) for slot, work in zip(slots, batch, strict=True)]
+        for slot, work, outcome in done:
+            try:
+                if outcome.error is None and outcome.feed is not None:
+                    engine.feed(slot.request_id, outcome.feed)
+            except Exception as error:  # noqa: BLE001 - one row's failure is its own
+                outcome.error = error
+            self._consumed(slot, list(work.chunks))
+            self._apply(slot, outcome)
+            self._hold_back(slot)
+
+    def _takes(self, slot: Slot) -> bool:
+        """Whether something has arrived that the row can take now."""
+        state: _RowState = slot.state
+        if slot.blocked or slot.result is not None or state.place not in _TAKING:
+            return False
+        return not state.begun or bool(slot.chunks) or (slot.ended and not state.told)
+
+    def _arrived(self, slot: Slot) -> Work[Any]:
+        state: _RowState = slot.state
         chunks = list(slot.chunks)
         slot.chunks.clear()
         state.begun, state.told = True, slot.ended
-        try:
-            outcome = runner.push(Work(slot.request_id, state.model, chunks, slot.ended))
-            if outcome.feed is not None:
-                engine.feed(slot.request_id, outcome.feed)
-        except Exception as error:  # noqa: BLE001 - one row's failure is its own
-            outcome = RowOutcome(error=error)
-        self._consumed(slot, chunks)
-        self._apply(slot, outcome)
-        self._hold_back(slot)
+        return Work(slot.request_id, state.model, chunks, slot.ended)
 
     def _hold_back(self, slot: Slot) -> None:
         """Pause a row that has no credits left."""
@@ -160,7 +174,7 @@ class OmniScheduler(BaseScheduler):
                 continue
             slot.state.place = _Place.RUNNING
             self._in_engine += 1
-            self._push(slot)
+            self._fed[slot.request_id] = None
 
     def _patience(self) -> float | None:
         if self._engine.busy or self._fed:
@@ -174,9 +188,8 @@ class OmniScheduler(BaseScheduler):
             for output in self._engine.step():
                 self._collect(output)
         fed, self._fed = self._fed, {}
-        for request_id in fed:
-            if slot := self._slots.get(request_id):
-                self._push(slot)
+        slots = (self._slots.get(request_id) for request_id in fed)
+        self._push([slot for slot in slots if slot is not None and self._takes(slot)])
 
     def _collect(self, output: RowOutput) -> None:
         if output.finish is not None or output.error is not None:

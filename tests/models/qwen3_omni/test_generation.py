@@ -113,9 +113,12 @@ def test_answers_of_a_batch_are_those_of_the_oracle_for_each_alone(world: World)
 
 def test_every_voice_is_the_oracles(world: World) -> None:
     case = world.case("text")
+    # One of the seventeenth frame's codes is a draw between two, but for the last bits of float32.
+    limits = {**LIMITS, "talker_max_new_tokens": 16}
     spoken = {}
     for voice in world.speech.speaker_id:
-        theirs = world.oracle.answer(case, speaker=voice.title(), **LIMITS)
-        spoken[voice] = answer(world, world.oracle.piece(case), voice=voice).frames
+        theirs = world.oracle.answer(case, speaker=voice.title(), **limits)
+        ours = answer(world, world.oracle.piece(case), stages={"talking": {"max_new_tokens": 16}}, voice=voice)
+        spoken[voice] = ours.frames
         assert spoken[voice] == theirs.frames
     assert len({str(frames) for frames in spoken.values()}) == len(spoken)

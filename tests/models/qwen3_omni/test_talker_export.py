@@ -15,6 +15,7 @@ from voice_omni.models.qwen3_omni.checkpoint import Checkpoint
 from voice_omni.models.qwen3_omni.layout import Part, layout
 from voice_omni.models.qwen3_omni.talker_export import export_talker
 from voice_omni.models.qwen3_omni.talker_prompt import TalkerPrompt
+from voice_omni.models.qwen3_omni.wire import UserPart
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +49,7 @@ def test_its_configuration_is_the_talkers(sharded: Checkpoint, tmp_path: Path) -
 
 def test_the_tables_alone_make_the_prompts_of_the_whole_talker(sharded: Checkpoint) -> None:
     whole, tables = TalkerPrompt(load_talker(sharded)), TalkerPrompt(load_talker_tables(sharded))
-    hidden = np.ones((1, 64), np.float32)
-    at = np.array([1])
+    part = UserPart([5, 6, 7], np.zeros((3, 3), np.float32), np.array([1]), np.ones((1, 64), np.float32))
     assert np.array_equal(whole.padding, tables.padding)
-    assert np.array_equal(whole.user([5, 6, 7], at, hidden), tables.user([5, 6, 7], at, hidden))
+    assert np.array_equal(whole.user([part]), tables.user([part]))
     assert np.array_equal(whole.answer([5, 6, 7], 8, 1080), tables.answer([5, 6, 7], 8, 1080))

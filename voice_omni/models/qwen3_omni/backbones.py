@@ -43,7 +43,8 @@ class ThinkerModules:
 
 @dataclass(frozen=True, slots=True)
 class TalkerTables:
-    """What the talker's prompt is made with. ``thinker_embedding``: ``[vocabulary, thinker width]``, of the thinker."""
+    """What the talker's prompt is made with. ``thinker_embedding``: ``[vocabulary, thinker width]``, of the thinker,
+    in the host's memory: it is read once."""
 
     config: OmniConfig
     talker: TalkerConfig
@@ -106,7 +107,7 @@ def load_talker_tables(
         _embedding(tensor("model.codec_embedding.weight")),
         projection("text_projection"),
         projection("hidden_projection"),
-        checkpoint.tensor(THINKER_EMBEDDING, device=device, dtype=dtype),
+        checkpoint.tensor(THINKER_EMBEDDING, dtype=dtype),
     )
 
 
@@ -127,7 +128,7 @@ def load_talker(
         decoder.codec_embedding,
         _loaded(lambda: _projection(config), _below("text_projection.", tensors), device),
         _loaded(lambda: _projection(config), _below("hidden_projection.", tensors), device),
-        checkpoint.tensor(THINKER_EMBEDDING, device=device, dtype=dtype),
+        checkpoint.tensor(THINKER_EMBEDDING, dtype=dtype),
         decoder,
         _linear(tensors["codec_head.weight"]),
         _loaded(

@@ -20,11 +20,12 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import nn
 
 from voice_omni.engines.interface import Rows
 from voice_omni.models.qwen3_omni.backbones import TalkerTables
 from voice_omni.models.qwen3_omni.config import TalkerConfig
+from voice_omni.models.qwen3_omni.wire import UserPart
 from voice_omni.proto.errors import OmniError
 
 HEADER_TOKENS: Final = 3
@@ -33,13 +34,19 @@ HEADER_TOKENS: Final = 3
 _SPECIAL_CODES: Final = 1024
 """Ids at the end of the talker's vocabulary that stand for no sound."""
 
+_PROJECTED_AT_ONCE: Final = 8192
+"""Tokens of the vocabulary; few enough to take no memory worth mentioning."""
+
 
 class TalkerPrompt:
-    """Makes rows, float32 ``[n, talker width]``. Holds the thinker's embedding table."""
+    """Makes rows, float32 ``[n, talker width]``.
+
+    What each text token becomes is computed once, for the whole vocabulary, and kept in the host's memory: text comes a
+    token at a time for everybody who is being answered, and the device has other things to do.
+    """
 
     def __init__(self, tables: TalkerTables) -> None:
-        self._table = tables.thinker_embedding
-        self._text = tables.text_projection
+        self._texts = _projected(tables.thinker_embedding, tables.text_projection, tables.codec_embedding.weight.device)
         self._hidden = tables.hidden_projection
         self._codec = tables.codec_embedding
         self._talker = tables.talker
@@ -48,29 +55,25 @@ class TalkerPrompt:
         self.end: Rows = self.text([config.tts_eos_token_id])
         self._begin: Rows = self.text([config.tts_bos_token_id])
         self._heads: dict[int, Rows] = {}
-        # The first call of this kind is slow, too, and somebody would wait for it.
-        self.user([0, 0], np.array([1]), np.zeros((1, config.thinker.text.hidden_size), np.float32))
+        # The first call of this kind is slow, and somebody would wait for it.
+        self._media(np.zeros((1, config.thinker.text.hidden_size), np.float32))
 
-    @torch.inference_mode()
     def text(self, tokens: Sequence[int]) -> Rows:
-        """Rows of text tokens; none for no tokens."""
-        if not tokens:
-            # The device would be asked, and waited for.
-            return np.empty((0, len(self.padding)), np.float32)
-        return _array(self._texts(tokens))
+        """Rows of text tokens."""
+        return _array(self._texts[torch.tensor(tokens, dtype=torch.int64)])
 
-    @torch.inference_mode()
-    def user(self, tokens: Sequence[int], at: NDArray[np.int64], hidden: Rows) -> Rows:
-        """Rows of a part of the person's turn: text, but for media positions ``at`` ``[m]``, whose rows are made from
-        the thinker's inner ones, ``hidden``, float32 ``[m, thinker width]``."""
-        text = np.ones(len(tokens), dtype=bool)
-        text[at] = False
-        texts = self._texts(np.asarray(tokens)[text].tolist())
-        media = self._hidden(torch.tensor(hidden).to(self._table.device, self._table.dtype)) if len(at) else texts[:0]
-        made = _array(torch.cat((texts, media)))
-        rows = np.empty_like(made)
-        rows[text], rows[at] = made[: len(texts)], made[len(texts) :]
-        return rows
+    def user(self, parts: Sequence[UserPart]) -> list[Rows]:
+        """Rows of parts of the person's turns, anybody's: the device is asked once for all of them. Text, but for media
+        positions, whose rows are made from the thinker's inner ones."""
+        hidden = [part.hidden for part in parts if len(part.at)]
+        media = self._media(np.concatenate(hidden)) if hidden else np.empty((0, len(self.padding)), np.float32)
+        made, taken = [], 0
+        for part in parts:
+            rows = self.text(part.tokens)
+            rows[part.at] = media[taken : taken + len(part.at)]
+            taken += len(part.at)
+            made.append(rows)
+        return made
 
     def answer(self, header: Sequence[int], first: int, speaker: int) -> Rows:
         """The nine rows between the person's last turn and the first frame. ``header``: :data:`HEADER_TOKENS` tokens;
@@ -82,9 +85,11 @@ class TalkerPrompt:
         rows[len(header) :] += codec
         return rows
 
-    def _texts(self, tokens: Sequence[int]) -> torch.Tensor:
-        rows: torch.Tensor = self._text(self._table[torch.tensor(tokens, dtype=torch.int64, device=self._table.device)])
-        return rows
+    @torch.inference_mode()
+    def _media(self, hidden: Rows) -> Rows:
+        """``hidden``: float32 ``[n, thinker width]``."""
+        table = self._codec.weight
+        return _array(self._hidden(torch.from_numpy(hidden).to(table.device, table.dtype)))
 
     def _codec_rows(self, speaker: int) -> Rows:
         """Of an answer's head, which are the same for all answers of a speaker."""
@@ -96,7 +101,7 @@ class TalkerPrompt:
 
     @torch.inference_mode()
     def _codes(self, codes: Sequence[int]) -> Rows:
-        return _array(self._codec(torch.tensor(codes, device=self._table.device)))
+        return _array(self._codec(torch.tensor(codes, device=self._codec.weight.device)))
 
 
 def speaker_of(config: TalkerConfig, voice: str) -> int:
@@ -114,6 +119,13 @@ def suppressed(config: TalkerConfig, *, ignore_eos: bool = False) -> frozenset[i
     vocabulary = config.text.vocab_size
     ending = () if ignore_eos else (config.codec_eos_token_id,)
     return frozenset(range(vocabulary - _SPECIAL_CODES, vocabulary)).difference(ending)
+
+
+@torch.inference_mode()
+def _projected(table: torch.Tensor, projection: nn.Module, device: torch.device) -> torch.Tensor:
+    """``table``: ``[vocabulary, thinker width]``; ``[vocabulary, talker width]`` of the same type, in the host's
+    memory."""
+    return torch.cat([projection(some.to(device)).cpu() for some in torch.split(table, _PROJECTED_AT_ONCE)])
 
 
 def _array(rows: torch.Tensor) -> Rows:

@@ -17,6 +17,7 @@ import numpy as np
 
 from voice_omni.engines.interface import Feed, Piece, Row, RowOutput, Sampling
 from voice_omni.model_runner.interface import Emit, Outcome, RowOutcome, Work
+from voice_omni.model_runner.one_by_one import one_by_one
 from voice_omni.models.qwen3_omni.config import TalkerConfig
 from voice_omni.models.qwen3_omni.options import TalkerOptions
 from voice_omni.models.qwen3_omni.requests import params_of, seed_of
@@ -84,9 +85,16 @@ class TalkerRunner:
         )
         return Speech(speaker_of(self._config, params.voice or options.voice)), row
 
-    def push(self, work: Work[Speech]) -> RowOutcome:
+    def push(self, batch: Sequence[Work[Speech]]) -> list[RowOutcome]:
+        heard = [[UserPart(**chunk.data[USER]) for chunk in work.chunks if USER in chunk.data] for work in batch]
+        rows = iter(self._prompt.user([part for parts in heard for part in parts]))
+        pieces = [[Piece(part.tokens, next(rows), positions=part.positions) for part in parts] for parts in heard]
+        return one_by_one(self._push, batch, pieces)
+
+    def _push(self, work: Work[Speech], heard: Sequence[Piece]) -> RowOutcome:
+        """``heard``: each part of the person's turns among the chunks."""
         state = work.state
-        pieces, kept = self._heard(work)
+        pieces, kept = self._heard(work, heard)
         for chunk in work.chunks:
             state.text += chunk.data.get(SPOKEN, ())
         closed = not state.begun and len(state.text) > HEADER_TOKENS
@@ -113,26 +121,21 @@ class TalkerRunner:
     def close(self, state: Speech) -> None:
         """Nothing outlives the state itself."""
 
-    def _heard(self, work: Work[Speech]) -> tuple[list[Piece], int | None]:
+    def _heard(self, work: Work[Speech], heard: Sequence[Piece]) -> tuple[list[Piece], int | None]:
         """New parts of the person's turns, and how much of the earlier ones stays; None: all."""
         state = work.state
         fed, kept = state.heard, None
         pieces: list[Piece] = []
-        for chunk in work.chunks:
-            if USER not in chunk.data:
-                continue
+        with_parts = (chunk for chunk in work.chunks if USER in chunk.data)
+        for chunk, piece in zip(with_parts, heard, strict=True):
             border = chunk.data.get(KEPT, state.heard)
             while state.heard > max(border, fed):
                 state.heard -= len(pieces.pop())
             if border < fed:
                 kept = fed = state.heard = border
-            pieces.append(self._user(UserPart(**chunk.data[USER])))
-            state.heard += len(pieces[-1])
+            pieces.append(piece)
+            state.heard += len(piece)
         return pieces, kept
-
-    def _user(self, part: UserPart) -> Piece:
-        rows = self._prompt.user(part.tokens, part.at, part.hidden)
-        return Piece(part.tokens, rows, positions=part.positions)
 
     def _answer(self, tokens: Sequence[int], speaker: int) -> Piece:
         rows = self._prompt.answer(tokens[:-1], tokens[-1], speaker)

@@ -20,6 +20,7 @@ from msgspec import Meta
 
 from voice_omni.engines.interface import Feed, Piece, Row, RowOutput, Rows, Sampling
 from voice_omni.model_runner.interface import Emit, Outcome, RowOutcome, Work
+from voice_omni.model_runner.one_by_one import one_by_one
 from voice_omni.model_runner.tool_calls import CLOSE, OPEN
 from voice_omni.models.qwen3_omni.assembly import Assembly
 from voice_omni.models.qwen3_omni.config import OmniConfig
@@ -146,7 +147,10 @@ class ThinkerRunner:
         row = Row(request.request_id, [], limit, self._stop, sampling, open=True, session=request.session_id)
         return Thought(limit, reading, bool(tools_of(request)), bool(forced_start(request))), row
 
-    def push(self, work: Work[Thought]) -> RowOutcome:
+    def push(self, batch: Sequence[Work[Thought]]) -> list[RowOutcome]:
+        return one_by_one(self._push, batch)
+
+    def _push(self, work: Work[Thought]) -> RowOutcome:
         state = work.state
         for chunk in work.chunks:
             state.assembly.take(chunk.data)
