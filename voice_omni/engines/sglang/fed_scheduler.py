@@ -24,7 +24,7 @@ from sglang.srt.server_args import ServerArgs
 
 from voice_omni.engines.sglang.compat import slot
 from voice_omni.engines.sglang.fed_row import FED, FedRow, Told
-from voice_omni.engines.sglang.frames.slots import CONDITIONS, Slots
+from voice_omni.engines.sglang.frames.slots import CONDITIONS, Arrival, Fed, Slots
 from voice_omni.engines.sglang.outputs import FRAMES, TAKEN_BACK
 from voice_omni.engines.sglang.scheduler import Inbox, StageScheduler
 
@@ -167,13 +167,18 @@ class FedScheduler(StageScheduler):
 
     def _begin(self, slots: Slots, batch: ScheduleBatch) -> None:
         """Requests whose whole prompt is in this batch move into their slots."""
-        for request in batch.reqs:
-            fed = _fed(request)
-            if fed is not None and request is not batch.chunked_req:
-                slots.begin(slot(request), fed.first, fed.padding, fed.sampling, fed.said)
+        complete = (request for request in batch.reqs if request is not batch.chunked_req)
+        slots.begin(
+            [
+                Arrival(slot(request), fed.first, fed.padding, fed.sampling, fed.said)
+                for request in complete
+                if (fed := _fed(request)) is not None
+            ]
+        )
 
     def _feed(self, slots: Slots, batch: ScheduleBatch) -> None:
         """Bring conditions to the device as places become free; many at once, or before they are needed."""
+        brought = []
         for request in batch.reqs:
             fed = _fed(request)
             if fed is None or not fed.pending:
@@ -182,8 +187,8 @@ class FedScheduler(StageScheduler):
             reading = fed.steps - 2
             room = max(reading, 0) + CONDITIONS - fed.written
             if fed.written <= reading or room >= min(fed.known - fed.written, CONDITIONS // 2):
-                start = fed.written
-                slots.feed(slot(request), start, fed.take(room))
+                brought.append(Fed(slot(request), fed.written, fed.take(room)))
+        slots.feed(brought)
 
     def _frames(self, slots: Slots, batch: ScheduleBatch, result: GenerationBatchResult) -> Any:
         """The frame of each request as NumPy rows, complete when the rest of the result is."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,16 +26,18 @@ class HiddenRows:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """``rows`` are there when ``done`` is; at once without it."""
+    """Of a batch: ``rows`` of the requests ``rids``, ``counts`` of each, are there when ``done`` is; at once without
+    it."""
 
-    rid: str
+    rids: list[str]
+    counts: list[int]
     rows: torch.Tensor
     done: Any | None
 
-    def finished(self) -> HiddenRows:
+    def finished(self) -> list[HiddenRows]:
         if self.done is not None:
             self.done.synchronize()
-        return HiddenRows(self.rid, self.rows)
+        return [HiddenRows(rid, rows) for rid, rows in zip(self.rids, torch.split(self.rows, self.counts), strict=True)]
 
 
 class HiddenReader:
@@ -53,32 +55,41 @@ class HiddenReader:
         self._pool = pool
         self._slots = slots
         self._stream = stream
-        self._copies: deque[list[_Copy]] = deque()
+        self._copies: deque[_Copy | None] = deque()
 
     def launched(self, batch: Any) -> None:
-        self._copies.append(self._read(batch) if batch.forward_mode.is_extend() else [])
+        self._copies.append(self._copy(batch) if batch.forward_mode.is_extend() else None)
 
     def processed(self) -> list[HiddenRows]:
         """Of the oldest batch that has been launched."""
-        return [copy.finished() for copy in self._copies.popleft()]
+        copy = self._copies.popleft()
+        return [] if copy is None else copy.finished()
 
-    def _read(self, batch: Any) -> list[_Copy]:
-        copies = []
-        for request, length in zip(batch.reqs, batch.seq_lens_cpu.tolist(), strict=True):
-            params = request.sampling_params.custom_params or {}
-            spans = params.get(WANTED)
-            if spans and spans[-1][1] < length:
-                # A request that is taken back and computed again has been told already.
-                del params[WANTED]
-                copies.append(self._copy(request.rid, self._slots[slot(request)], spans))
-        return copies
-
-    def _copy(self, rid: str, slots: torch.Tensor, spans: Sequence[tuple[int, int]]) -> _Copy:
+    def _copy(self, batch: Any) -> _Copy | None:
+        rids, counts, places = [], [], []
         with self._stream or nullcontext():
-            rows = self._pool[torch.cat([slots[first : last + 1] for first, last in spans])]
+            for request, spans in _wanted(batch):
+                row = self._slots[slot(request)]
+                rids.append(request.rid)
+                counts.append(sum(last + 1 - first for first, last in spans))
+                places += [row[first : last + 1] for first, last in spans]
+            if not rids:
+                return None
+            rows = self._pool[torch.cat(places)]
             if not rows.is_cuda:
-                return _Copy(rid, rows, None)
+                return _Copy(rids, counts, rows, None)
             host = torch.empty(rows.shape, dtype=rows.dtype, pin_memory=True).copy_(rows, non_blocking=True)
             done = torch.get_device_module(rows.device).Event()
             done.record()
-            return _Copy(rid, host, done)
+            return _Copy(rids, counts, host, done)
+
+
+def _wanted(batch: Any) -> Iterator[tuple[Any, Sequence[tuple[int, int]]]]:
+    """The requests whose prompts this batch completes as far as they want rows of them, and the spans of those."""
+    for request, length in zip(batch.reqs, batch.seq_lens_cpu.tolist(), strict=True):
+        params = request.sampling_params.custom_params or {}
+        spans = params.get(WANTED)
+        if spans and spans[-1][1] < length:
+            # A request that is taken back and computed again has been told already.
+            del params[WANTED]
+            yield request, spans

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Final
 
 import numpy as np
@@ -14,6 +13,8 @@ from voice_omni.proto.errors import OmniError
 
 NO_TOKEN: Final = 1 << 32
 """No id of a token is as large."""
+
+_ID: Final = (1 << 56) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +178,10 @@ class Prompt:
 
 
 def _ids(rows: Rows, places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``places``: rotary positions ``[m, 3]``."""
+    """``places``: rotary positions ``[m, 3]``. The ids mean something in this process alone."""
     contents = (row.tobytes() + place.tobytes() for row, place in zip(rows, places, strict=True))
-    digests = (int.from_bytes(blake2b(content, digest_size=7).digest()) for content in contents)
-    return NO_TOKEN + np.fromiter(digests, np.int64, len(rows))
+    # Keyed SipHash, as of a dictionary's keys. Those of hashlib let another thread have the interpreter for each row.
+    return NO_TOKEN + np.fromiter((hash(content) & _ID for content in contents), np.int64, len(rows))
 
 
 def _counted(start: int, count: int) -> NDArray[np.int64]:

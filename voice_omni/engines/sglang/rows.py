@@ -102,13 +102,13 @@ class _RowState:
 
 @dataclass(slots=True)
 class _Gained:
-    """``hidden``: rows by their places in the prompt."""
+    """``hidden``: places in the prompt, and their rows."""
 
     tokens: list[int] = field(default_factory=list)
     frames: list[list[int]] = field(default_factory=list)
     finish: FinishReason | None = None
     error: Exception | None = None
-    hidden: dict[int, NDArray[np.float32]] = field(default_factory=dict)
+    hidden: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = field(default_factory=list)
 
 
 class Rows:
@@ -232,7 +232,7 @@ class Rows:
     def take(self) -> list[RowOutput]:
         gained, self._gained = self._gained, {}
         return [
-            RowOutput(row_id, gain.tokens, gain.finish, gain.error, gain.frames, _stacked(gain.hidden))
+            RowOutput(row_id, gain.tokens, gain.finish, gain.error, gain.frames, _joined(gain.hidden))
             for row_id, gain in gained.items()
         ]
 
@@ -289,14 +289,14 @@ class Rows:
         state.asked, state.told = min(state.asked, kept), min(state.told, kept)
         gained = self._gained.get(state.row.row_id)
         if gained is not None:
-            gained.hidden = {place: row for place, row in gained.hidden.items() if place < kept}
+            gained.hidden = [(places[places < kept], rows[places < kept]) for places, rows in gained.hidden]
 
     def _tell(self, state: _RowState, hidden: NDArray[np.float32]) -> None:
         """Of what the request was asked for, that which has not been taken back since."""
         state.told = state.asked
-        for place, row in zip(state.wanted.tolist(), hidden, strict=True):
-            if place < state.asked:
-                self._news(state).hidden[place] = row
+        kept = state.wanted < state.asked
+        if kept.any():
+            self._news(state).hidden.append((state.wanted[kept], hidden[kept]))
 
     def _abort(self, state: _RowState) -> None:
         if state.rid is not None and not state.aborted:
@@ -358,8 +358,8 @@ def _ask(state: _RowState, rid: str, hidden: tuple[tuple[int, int], ...]) -> Ask
     return Ask(rid, tokens, said, left, row.stop, row.sampling, row.session, given, positions, hidden, fed)
 
 
-def _stacked(hidden: dict[int, NDArray[np.float32]]) -> NDArray[np.float32] | None:
-    return np.stack(list(hidden.values())) if hidden else None
+def _joined(hidden: list[tuple[NDArray[np.int64], NDArray[np.float32]]]) -> NDArray[np.float32] | None:
+    return np.concatenate([rows for _, rows in hidden]) if any(len(rows) for _, rows in hidden) else None
 
 
 def _check(state: _RowState, *, open_still: bool) -> None:

@@ -12,6 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from sglang.srt.managers.io_struct import ShutdownReq
+from sglang.srt.managers.schedule_batch import NextBatchPlan, ScheduleBatch
 from sglang.srt.managers.scheduler import Scheduler
 from sglang.srt.managers.scheduler_components.ipc_channels import SchedulerIpcChannels
 from sglang.srt.managers.scheduler_components.request_receiver import SchedulerRequestReceiver
@@ -76,6 +77,9 @@ class StageScheduler(Scheduler):  # type: ignore[misc]
     a batch the :class:`~.hidden.HiddenRows` of its requests.
 
     A process holds one scheduler at a time, because SGLang keeps its arguments and process groups in globals.
+
+    SGLang computes prefills for as long as there are any, and rows that decode stand still meanwhile. Here these have
+    every other step, so what somebody hears waits for one prefill at most, whoever begins to speak.
     """
 
     request_receiver: SchedulerRequestReceiver
@@ -84,6 +88,7 @@ class StageScheduler(Scheduler):  # type: ignore[misc]
         self._inbox = inbox
         self._outlet = Outlet(deliver)
         self._hidden: HiddenReader | None = None
+        self._prefilled = False
         super().__init__(args, PortArgs.init_new(args), **alone(args))
 
     def init_ipc_channels(self, port_args: PortArgs) -> None:
@@ -119,6 +124,14 @@ class StageScheduler(Scheduler):  # type: ignore[misc]
         if isinstance(model, Qwen3OmniThinker) and model.hidden_rows is not None:
             stream = self.forward_stream_ctx if self.enable_overlap else None
             self._hidden = HiddenReader(model.hidden_rows, self.req_to_token_pool.req_to_token, stream)
+
+    def get_new_batch_prefill(self, running_batch: ScheduleBatch) -> NextBatchPlan:
+        if self._prefilled and not running_batch.is_empty():
+            self._prefilled = False
+            return NextBatchPlan(batch_to_run=None, running_batch=running_batch)
+        plan = super().get_new_batch_prefill(running_batch)
+        self._prefilled = plan.batch_to_run is not None
+        return plan
 
     def run_batch(self, batch: Any, *rest: Any, **named: Any) -> Any:
         result = super().run_batch(batch, *rest, **named)

@@ -31,10 +31,12 @@ class _Turn(Enum):
 
 @dataclass(slots=True)
 class _Part:
+    """``media``: which of the given rows stand at the places ``at``."""
+
     tokens: list[int] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     at: list[int] = field(default_factory=list)
-    hidden: list[Place] = field(default_factory=list)
+    media: list[int] = field(default_factory=list)
 
 
 class TalkerView:
@@ -64,17 +66,17 @@ class TalkerView:
             places = np.broadcast_to(self._thinker_next + np.arange(count, dtype=np.float32), (3, count))
         if count:
             self._thinker_next = float(places[:, -1].max()) + 1
-        media: dict[int, Place] = {}
+        media: dict[int, int] = {}
         if piece.rows is not None:
             at = range(count) if piece.at is None else piece.at.tolist()
-            media = dict(zip(at, hidden, strict=True))
+            media = dict(zip(at, range(len(hidden)), strict=True))
         part = _Part()
         for number, token in enumerate(piece.tokens):
             self._take(part, int(token), places[:, number], media.get(number))
         if not part.tokens:
             return None
-        rows = np.stack(part.hidden) if part.hidden else np.empty((0, hidden.shape[1]), np.float32)
-        return UserPart(part.tokens, np.stack(part.places, axis=1), np.array(part.at, np.int64), rows)
+        places = np.stack(part.places, axis=1)
+        return UserPart(part.tokens, places, np.array(part.at, np.int64), hidden[part.media])
 
     def close(self) -> list[int]:
         """The tokens of the assistant's turn that the prompt ends with. Raises :class:`OmniError` ``invalid_value`` if
@@ -83,7 +85,7 @@ class TalkerView:
             raise OmniError("invalid_value", "the prompt does not end with the answer's header", param="messages")
         return self._assistant
 
-    def _take(self, part: _Part, token: int, place: Place, hidden: Place | None) -> None:
+    def _take(self, part: _Part, token: int, place: Place, medium: int | None) -> None:
         if token == self._config.im_start_token_id:
             self._turn = _Turn.BEGINNING
             self._start = place
@@ -93,10 +95,10 @@ class TalkerView:
             if self._turn is _Turn.USER:
                 self._places.begin()
                 self._give(part, self._config.im_start_token_id, self._start, None)
-                self._give(part, token, place, hidden)
+                self._give(part, token, place, medium)
             self._assistant = [self._config.im_start_token_id, token]
         elif self._turn is _Turn.USER:
-            self._give(part, token, place, hidden)
+            self._give(part, token, place, medium)
         elif self._turn is _Turn.ASSISTANT:
             self._assistant.append(token)
 
@@ -105,10 +107,10 @@ class TalkerView:
             return _Turn.USER
         return _Turn.ASSISTANT if role == self._config.assistant_token_id else _Turn.OTHER
 
-    def _give(self, part: _Part, token: int, place: Place, hidden: Place | None) -> None:
-        if hidden is not None:
+    def _give(self, part: _Part, token: int, place: Place, medium: int | None) -> None:
+        if medium is not None:
             part.at.append(len(part.tokens))
-            part.hidden.append(hidden)
+            part.media.append(medium)
         part.tokens.append(token)
         part.places.append(self._places.of(token, place))
 

@@ -62,13 +62,13 @@ class Reading:
     """What the talker is shown of the prompt while it is prefilled, and what must be known to take a part of it back.
 
     ``unread``: pieces, with their first positions, whose inner rows the engine has not reported yet. ``before``: for
-    each piece that was shown its first position, that in the talker's prompt, and the view as it was then.
+    each piece that was shown its first position, that in the talker's prompt, and the view as it was then. ``hidden``:
+    float32 ``[n, width]``, what has been reported and not shown.
     """
 
     view: TalkerView
-    width: int
+    hidden: Rows
     unread: deque[tuple[int, Piece]] = field(default_factory=deque)
-    hidden: list[Rows] = field(default_factory=list)
     before: list[tuple[int, int, TalkerView]] = field(default_factory=list)
     shown: int = 0
     void: bool = False
@@ -83,7 +83,7 @@ class Reading:
     def show(self, hidden: Rows | None) -> list[Emit]:
         """``hidden``: the inner rows that the engine has reported since."""
         if hidden is not None:
-            self.hidden += list(hidden)
+            self.hidden = np.concatenate((self.hidden, hidden))
         emits = []
         while self.unread:
             start, piece = self.unread[0]
@@ -93,7 +93,7 @@ class Reading:
             self.unread.popleft()
             rows, self.hidden = self.hidden[:count], self.hidden[count:]
             self.before.append((start, self.shown, self.view.fork()))
-            if part := self.view.read(piece, np.stack(rows) if rows else np.empty((0, self.width), np.float32)):
+            if part := self.view.read(piece, rows):
                 kept = {KEPT: self.shown} if self.void else {}
                 self.void = False
                 self.shown += len(part.tokens)
@@ -143,7 +143,8 @@ class ThinkerRunner:
         if request.route == TRANSCRIBE:
             sampling = Sampling()
         speaks = self._config.talker is not None and request.route != TRANSCRIBE
-        reading = Reading(TalkerView(self._config), self._config.thinker.text.hidden_size) if speaks else None
+        nothing = np.empty((0, self._config.thinker.text.hidden_size), np.float32)
+        reading = Reading(TalkerView(self._config), nothing) if speaks else None
         row = Row(request.request_id, [], limit, self._stop, sampling, open=True, session=request.session_id)
         return Thought(limit, reading, bool(tools_of(request)), bool(forced_start(request))), row
 

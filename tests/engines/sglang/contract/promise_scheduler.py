@@ -131,7 +131,7 @@ def test_a_request_for_no_token_leaves_its_prompt_in_the_cache(stepped: Stepped)
     assert stepped.run([ask("other", ids)])[0].cached == 0
 
 
-@pytest.mark.parametrize("turn", range(18))
+@pytest.mark.parametrize("turn", range(22))
 def test_a_request_can_be_aborted_in_every_state(stepped: Stepped, tiny: Path, turn: int) -> None:
     """Queued (behind one that fills the prefill budget), in each chunk of its prefill, in its last one, decoding, and
     when it has ended by itself."""
@@ -146,7 +146,20 @@ def test_a_request_can_be_aborted_in_every_state(stepped: Stepped, tiny: Path, t
     assert tokens == whole[: len(tokens)]
     # Early enough aborts give no token, late ones all of them.
     assert turn > 3 or not tokens
-    assert turn < 16 or tokens == whole
+    assert turn < 20 or tokens == whole
+
+
+def test_rows_that_decode_have_every_other_step(stepped: Stepped, tiny: Path) -> None:
+    """However much there is to prefill: here the chunks of one prompt, and a prompt more in each turn."""
+    chunks = 5
+    spoken = ask("speaks", prompt(6), 24)
+    long = ask("long", prompt(7, chunks * CHUNK - 1), 1)
+    replies = stepped.run([spoken], [], [], [long], *([ask(f"next-{n}", prompt(8 + n, 5), 0)] for n in range(4)))
+    assert said(replies, "speaks") == greedy(tiny, prompt(6), 24)
+    assert said(replies, "long") == greedy(tiny, prompt(7, chunks * CHUNK - 1), 1)
+    order = [reply.rid for reply in replies]
+    meanwhile = order[order.index("speaks.") : order.index("long.")]
+    assert meanwhile.count("speaks.") > chunks
 
 
 def test_an_abort_names_one_request_alone(stepped: Stepped) -> None:

@@ -13,7 +13,7 @@ from tests.support.triton import DEVICE
 from voice_omni.engines.interface import Sampling
 from voice_omni.engines.sglang.frames import kernels
 from voice_omni.engines.sglang.frames.draws import Chances, draw, penalised, uniform
-from voice_omni.engines.sglang.frames.slots import Slots
+from voice_omni.engines.sglang.frames.slots import Arrival, Slots
 
 BOOKS = 4
 FIXED_TOP_K, FIXED_TOP_P = 10, 0.8
@@ -100,7 +100,7 @@ def made(vocabulary: int, rows: int = SLOTS + 1, seed: int = 0, width: int = 5) 
     slots = Slots(SLOTS, width, vocabulary, BOOKS)
     nothing = np.zeros((1, width), np.float32)
     for slot, kind in enumerate(KINDS):
-        slots.begin(slot, nothing, nothing, kind, said=tuple(range(slot % 3, vocabulary, 3)))
+        slots.begin([Arrival(slot, nothing, nothing, kind, said=tuple(range(slot % 3, vocabulary, 3)))])
     slots.step.copy_(torch.randint(5000, (SLOTS,), generator=generator))
     suppressed = torch.zeros(vocabulary)
     suppressed[vocabulary // 2 : vocabulary - 1] = -torch.inf

@@ -6,6 +6,8 @@ that fill a batch up to the size of a CUDA graph read and write it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,13 +20,33 @@ CONDITIONS: Final = 256
 """Conditions of a row on the device at most. Further ones wait in the host's memory."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrival:
+    """A row moves into ``slot``. Its next step reads ``first`` ``[width]``; it has ``said`` something before."""
+
+    slot: int
+    first: Rows
+    padding: Rows
+    sampling: Sampling
+    said: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fed:
+    """Conditions of the row in ``slot``, ``[n, width]``, from the number ``start`` on; :data:`CONDITIONS` at most."""
+
+    slot: int
+    start: int
+    rows: Rows
+
+
 class Slots:
     """``rows`` ``[slots, width]``: the input of the next step, without its condition. ``conditions`` ``[slots, n,
     width]``: a ring; ``written``: how many have been put there. ``step``: steps computed. ``said`` ``[slots,
     vocabulary]``: first codes drawn so far. ``frames`` ``[slots, codebooks]``: the last one.
 
     The methods of a step can be captured in a CUDA graph. :meth:`begin` and :meth:`feed` are called between steps, on
-    the stream that computes them, and wait for nothing.
+    the stream that computes them, and wait for nothing. What they launch does not grow with the number of rows.
     """
 
     def __init__(self, count: int, width: int, vocabulary: int, books: int) -> None:
@@ -46,30 +68,40 @@ class Slots:
     def count(self) -> int:
         return len(self.step)
 
-    def begin(self, slot: int, first: Rows, padding: Rows, sampling: Sampling, said: tuple[int, ...]) -> None:
-        """A row moves in, whose next step reads ``first`` and which has ``said`` something before."""
-        self.rows[slot] = self._sent(first)
-        self.padding[slot] = self._sent(padding)
-        # An assignment to a single element would copy the number from pageable memory, and wait for the stream.
-        self.written[slot].fill_(0)
-        self.step[slot].fill_(len(said))
-        self.seed[slot].fill_((sampling.seed + 2**63) % 2**64 - 2**63)
-        self.temperature[slot].fill_(sampling.temperature)
-        self.top_k[slot].fill_(sampling.top_k)
-        self.top_p[slot].fill_(sampling.top_p)
-        self.penalty[slot].fill_(sampling.repetition_penalty)
-        self.said[slot].fill_(False)
-        if said:
-            self.said[slot].index_fill_(0, self._sent(np.array(said)), True)
+    def begin(self, arrivals: Sequence[Arrival]) -> None:
+        if not arrivals:
+            return
+        rows = np.stack([row for each in arrivals for row in (each.first, each.padding)])
+        whole = [
+            (each.slot, len(each.said), (each.sampling.seed + 2**63) % 2**64 - 2**63, each.sampling.top_k)
+            for each in arrivals
+        ]
+        real = [(each.sampling.temperature, each.sampling.top_p, each.sampling.repetition_penalty) for each in arrivals]
+        sent = self._sent(rows).to(self.rows.dtype)
+        at, step, seed, top_k = self._sent(np.array(whole, np.int64).T)
+        temperature, top_p, penalty = self._sent(np.array(real, np.float32).T)
+        self.rows[at], self.padding[at] = sent[::2], sent[1::2]
+        self.step[at], self.seed[at], self.top_k[at] = step, seed, top_k
+        self.temperature[at], self.top_p[at], self.penalty[at] = temperature, top_p, penalty
+        self.written.index_fill_(0, at, 0)
+        self.said.index_fill_(0, at, False)
+        for each in arrivals:
+            if each.said:
+                self.said[each.slot].index_fill_(0, self._sent(np.array(each.said)), True)
 
-    def feed(self, slot: int, start: int, rows: Rows) -> None:
-        """Conditions from the number ``start`` on, :data:`CONDITIONS` at most, in the places of those used up."""
-        sent = self._sent(rows)
-        first = start % CONDITIONS
-        fitting = min(len(rows), CONDITIONS - first)
-        self.conditions[slot, first : first + fitting] = sent[:fitting]
-        self.conditions[slot, : len(rows) - fitting] = sent[fitting:]
-        self.written[slot].fill_(start + len(rows))
+    def feed(self, fed: Sequence[Fed]) -> None:
+        """In the places of those that have been used up."""
+        if not fed:
+            return
+        counts = [len(each.rows) for each in fed]
+        slots = np.array([each.slot for each in fed], np.int64)
+        starts = np.array([each.start for each in fed], np.int64)
+        number = np.concatenate([start + np.arange(count) for start, count in zip(starts, counts, strict=True)])
+        numbers = self._sent(np.concatenate((np.repeat(slots, counts), number % CONDITIONS, slots, starts + counts)))
+        at, place, rows_of, written = torch.split(numbers, [len(number), len(number), len(fed), len(fed)])
+        sent = self._sent(np.concatenate([each.rows for each in fed]))
+        self.conditions[at, place] = sent.to(self.rows.dtype)
+        self.written[rows_of] = written
 
     def inputs(self, at: torch.Tensor) -> torch.Tensor:
         """What the rows in the slots ``at`` ``[n]`` read now: ``[n, width]``."""
@@ -88,10 +120,8 @@ class Slots:
         self.said.index_put_((at, frames[:, 0]), self._yes)
         self.step[at] = self.step[at] + 1
 
-    def _sent(self, values: Rows | np.ndarray) -> torch.Tensor:
-        """On the device, without waiting for what it computes."""
+    def _sent(self, values: np.ndarray) -> torch.Tensor:
+        """On the device, without waiting for what it computes: a copy from any other memory would."""
         tensor = torch.from_numpy(np.ascontiguousarray(values))
-        if tensor.is_floating_point():
-            tensor = tensor.to(self.rows.dtype)
         device = self.rows.device
         return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor

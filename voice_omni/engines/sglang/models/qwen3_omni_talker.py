@@ -198,8 +198,8 @@ class VoiceOmniQwen3OmniTalker(nn.Module):
     def _prompt(self, input_ids: torch.Tensor, batch: ForwardBatch) -> torch.Tensor:
         """The rows of the positions that are prefilled: those that were given, and tokens' own between them."""
         rows: torch.Tensor = self.model.codec_embedding(input_ids.clamp(0, self.config.vocab_size - 1))
-        for part, given in given_rows(batch):
-            rows[part] = given.to(rows.dtype)
+        for places, given in given_rows(batch):
+            rows[places] = given.to(rows.dtype)
         return rows
 
 

@@ -81,13 +81,14 @@ class Qwen3OmniThinker(Qwen3OmniMoeThinkerForConditionalGeneration):  # type: ig
             input_ids = input_ids.clamp(max=self.config.vocab_size - 1)
         embeddings: torch.Tensor = self.model.embed_tokens(input_ids)
         deepstack: torch.Tensor | None = None
-        for part, rows in given_rows(forward_batch):
-            embeddings[part] = rows[:, : self.config.hidden_size]
+        for places, given in given_rows(forward_batch):
+            rows = given.to(embeddings.dtype)
+            embeddings[places] = rows[:, : self.config.hidden_size]
             if rows.shape[1] > self.config.hidden_size:
                 if deepstack is None:
                     width = self.num_deepstack_embeddings * self.config.hidden_size
                     deepstack = embeddings.new_zeros((len(embeddings), width))
-                deepstack[part] = rows[:, self.config.hidden_size :]
+                deepstack[places] = rows[:, self.config.hidden_size :]
         if forward_batch.input_embeds is not None:
             embeddings = forward_batch.input_embeds.copy_(embeddings)
         hidden = self.model(
