@@ -42,12 +42,15 @@ class Memory:
 
 @contextlib.asynccontextmanager
 async def watched_memory(interval_ms: int = 500) -> AsyncIterator[Memory]:
-    """What ``nvidia-smi`` reports so often; nothing where there is none."""
+    """What ``nvidia-smi`` reports so often of the GPUs in ``CUDA_VISIBLE_DEVICES``, or of all; nothing where there is
+    none."""
     memory = Memory()
     if shutil.which("nvidia-smi") is None:
         yield memory
         return
     query = ["--query-gpu=index,memory.used", "--format=csv,noheader,nounits", f"--loop-ms={interval_ms}"]
+    if chosen := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        query.append(f"--id={chosen}")
     process = await asyncio.create_subprocess_exec("nvidia-smi", *query, stdout=asyncio.subprocess.PIPE)
 
     async def read() -> None:

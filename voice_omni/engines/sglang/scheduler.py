@@ -129,6 +129,10 @@ class StageScheduler(Scheduler):  # type: ignore[misc]
         if self._prefilled and not running_batch.is_empty():
             self._prefilled = False
             return NextBatchPlan(batch_to_run=None, running_batch=running_batch)
+        if self.get_num_allocatable_reqs(len(running_batch.reqs)) > 0:
+            # SGLang counts a prompt that is prefilled in chunks twice, takes the batch for full with one place left,
+            # and looks again when a request has ended: seconds later.
+            running_batch.batch_is_full = False
         plan = super().get_new_batch_prefill(running_batch)
         self._prefilled = plan.batch_to_run is not None
         return plan

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import torch
 from sglang.srt.distributed.parallel_state import destroy_distributed_environment, destroy_model_parallel
@@ -16,6 +17,10 @@ from voice_omni.engines.sglang.fed_scheduler import FedScheduler
 from voice_omni.engines.sglang.models.qwen3_omni_thinker import Qwen3OmniThinker
 from voice_omni.engines.sglang.prompt import Limits
 from voice_omni.engines.sglang.scheduler import Inbox
+
+SWITCH_S: Final = 0.0003
+"""How long one thread may keep the interpreter from another. SGLang lets go of it with every operation that it
+launches, hundreds of times in a step, and by Python's own 5 ms would wait as often for a stage that has much to do."""
 
 
 class SchedulerThread:
@@ -33,6 +38,8 @@ class SchedulerThread:
         self._inbox = Inbox()
         self._loaded = threading.Event()
         self._failure: BaseException | None = None
+        self._switch_s = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
         # A daemon: a computation that hangs must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="sglang-scheduler", daemon=True)
         self._thread.start()
@@ -84,6 +91,7 @@ class SchedulerThread:
         self._inbox.close()
         self._thread.join()
         del self.scheduler
+        sys.setswitchinterval(self._switch_s)
         destroy_model_parallel()
         destroy_distributed_environment()
         set_global_expert_location_metadata(None, allow_overwrite=True)

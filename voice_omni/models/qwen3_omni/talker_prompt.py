@@ -25,6 +25,7 @@ from torch import nn
 from voice_omni.engines.interface import Rows
 from voice_omni.models.qwen3_omni.backbones import TalkerTables
 from voice_omni.models.qwen3_omni.config import TalkerConfig
+from voice_omni.models.qwen3_omni.device_queue import queue_on
 from voice_omni.models.qwen3_omni.wire import UserPart
 from voice_omni.proto.errors import OmniError
 
@@ -55,6 +56,10 @@ class TalkerPrompt:
         self.end: Rows = self.text([config.tts_eos_token_id])
         self._begin: Rows = self.text([config.tts_bos_token_id])
         self._heads: dict[int, Rows] = {}
+        self._queue = queue_on(self._codec.weight.device, self._codec.weight.dtype)
+        self._mark = self._queue.mark()
+        # The weights have not been written in this queue.
+        self._queue.settle()
         # The first call of this kind is slow, and somebody would wait for it.
         self._media(np.zeros((1, config.thinker.text.hidden_size), np.float32))
 
@@ -87,9 +92,18 @@ class TalkerPrompt:
 
     @torch.inference_mode()
     def _media(self, hidden: Rows) -> Rows:
-        """``hidden``: float32 ``[n, thinker width]``."""
-        table = self._codec.weight
-        return _array(self._hidden(torch.from_numpy(hidden).to(table.device, table.dtype)))
+        """``hidden``: float32 ``[n, thinker width]``. Waits for nothing else that the process computes: a thread that
+        did would keep SGLang's from launching anything."""
+        weight, pinned = self._codec.weight, self._queue.pinned
+        sent = torch.from_numpy(hidden)
+        sent = sent.pin_memory() if pinned else sent
+        with self._queue.entered():
+            made = self._hidden(sent.to(weight.device, weight.dtype, non_blocking=True)).float()
+            rows = torch.empty(made.shape, pin_memory=pinned).copy_(made, non_blocking=True)
+            self._mark.set()
+        self._mark.wait()
+        array: Rows = rows.numpy()
+        return array
 
     def _codec_rows(self, speaker: int) -> Rows:
         """Of an answer's head, which are the same for all answers of a speaker."""

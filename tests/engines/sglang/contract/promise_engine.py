@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ def row(name: str, ids: list[int], *, tokens: int = 12, stop: frozenset[int] = f
 
 def test_it_is_a_streamed_engine(bench: Bench) -> None:
     assert isinstance(bench.engine, StreamedEngine)
+
+
+def test_the_scheduler_waits_for_no_other_thread_for_long(bench: Bench) -> None:
+    assert sys.getswitchinterval() < 0.001
 
 
 @pytest.mark.parametrize("length", [1, 20, 150])

@@ -162,6 +162,14 @@ def test_rows_that_decode_have_every_other_step(stepped: Stepped, tiny: Path) ->
     assert meanwhile.count("speaks.") > chunks
 
 
+def test_the_last_place_is_taken_beside_a_prompt_in_chunks(stepped: Stepped) -> None:
+    """Four have place. The third one's prompt is cut by the budget, and the fourth waits behind it."""
+    long = [ask(name, prompt(20 + n, 14), 20) for n, name in enumerate("abcd")]
+    order = [reply.rid for reply in stepped.run([long[0]], [], [], long[1:])]
+    ended = [n for n, rid in enumerate(order) if rid == "a."][-1]
+    assert "d." in order[:ended]
+
+
 def test_an_abort_names_one_request_alone(stepped: Stepped) -> None:
     """SGLang takes what it is given for the beginning of an id."""
     replies = stepped.run([ask("1", prompt(1)), ask("11", prompt(2))], [Abort("1.")])
