@@ -51,12 +51,17 @@ class FedRunner(Runner):
         super().__init__()
         self.react: dict[str, Callable[[Work[str]], RowOutcome]] = {}
         self.calls: list[tuple[str, list[int], bool]] = []
+        self.batches: list[list[str]] = []
+        self.broken = False
 
     def open(self, payload: StagePayload) -> tuple[str, Row]:
         state, row = super().open(payload)
         return state, Row(row.row_id, [], row.max_new_tokens, row.stop, open=True)
 
     def push(self, batch: Sequence[Work[str]]) -> list[RowOutcome]:
+        self.batches.append([work.request_id for work in batch])
+        if self.broken:
+            raise RuntimeError("all of it")
         return one_by_one(self._push, batch)
 
     def _push(self, work: Work[str]) -> RowOutcome:
@@ -152,11 +157,24 @@ def test_what_taking_in_emits_is_sent_and_pauses_the_row_when_credits_end(bench:
 
 
 def test_what_has_come_for_a_row_meanwhile_goes_in_together(bench: Bench) -> None:
-    """A push may ask the device, and text can come faster than it answers. The row's end is no push of its own."""
+    """Into all rows with one call: it may ask the device, and text can come faster than that answers. The row's end is
+    no push of its own."""
     with bench.sim as sim:
         sim.give(new("one"), new("two"))
         sim.give(chunk("one", 1), chunk("two", 1), chunk("one", 2), EndIn("one"), chunk("two", 2))
         assert bench.runner.calls[2:] == [("one", [1, 2], True), ("two", [1, 2], False)]
+        assert bench.runner.batches == [["one", "two"], ["one", "two"]]
+
+
+def test_a_call_that_fails_fails_those_that_it_was_for(bench: Bench) -> None:
+    with bench.sim as sim:
+        sim.give(new("other"), new("one"), new("two"))
+        bench.runner.broken = True
+        out = sim.give(chunk("one", 1), chunk("two", 1))
+        assert sorted(failed.request_id for failed in of_type(FailedOut, out)) == ["one", "two"]
+        bench.runner.broken = False
+        sim.give(chunk("other", 2))
+        assert bench.engine.tokens("other") == [2]
 
 
 def test_what_the_engine_has_made_goes_out_before_what_has_come_goes_in(bench: Bench) -> None:

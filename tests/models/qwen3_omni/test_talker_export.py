@@ -53,3 +53,19 @@ def test_the_tables_alone_make_the_prompts_of_the_whole_talker(sharded: Checkpoi
     assert np.array_equal(whole.padding, tables.padding)
     assert np.array_equal(whole.user([part]), tables.user([part]))
     assert np.array_equal(whole.answer([5, 6, 7], 8, 1080), tables.answer([5, 6, 7], 8, 1080))
+
+
+def test_parts_of_several_people_are_what_each_is_alone(sharded: Checkpoint) -> None:
+    prompt = TalkerPrompt(load_talker_tables(sharded))
+    draw = np.random.default_rng(1)
+
+    def part(tokens: list[int], *at: int) -> UserPart:
+        hidden = draw.normal(size=(len(at), 64)).astype(np.float32)
+        return UserPart(tokens, np.zeros((3, len(tokens)), np.float32), np.array(at, np.int64), hidden)
+
+    parts = [part([5, 6, 7], 1), part([8]), part([5, 9, 9, 7], 1, 2)]
+    together = prompt.user(parts)
+    for each, rows in zip(parts, together, strict=True):
+        assert np.allclose(rows, prompt.user([each])[0], atol=1e-5)
+    assert np.array_equal(together[1], prompt.text([8]))
+    assert prompt.user([]) == []

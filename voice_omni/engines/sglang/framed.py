@@ -36,7 +36,7 @@ class FramedRow:
         if PROMPTS_END in row.stop:
             raise _invalid(f"this model cannot stop at the token {PROMPTS_END}")
         if never := row.sampling.suppress - limits.suppressed:
-            raise _invalid(f"this model cannot be kept from drawing {sorted(never)}")
+            raise _invalid(f"this model cannot be kept from drawing {len(never)} codes, {min(never)} among them")
 
     def check(self, prompt: Prompt, *, open_still: bool) -> None:
         if not open_still and not (prompt.ends_with_row and len(prompt) > 1):
