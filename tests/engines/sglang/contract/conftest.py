@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.engines.driver import PATIENCE_S, Driver
+from tests.engines.sglang.contract import native
 from tests.engines.sglang.contract.tiny import write_tiny_qwen3
 from voice_omni.engines.interface import Feed, Piece
 
@@ -88,8 +89,7 @@ def chosen(model: Path, **options: Any) -> Any:
     if DEVICE == "cpu":
         fitting = {"dtype": "float32", "attention_backend": "torch_native", "cuda_graphs": False}
     else:
-        # SGLang's CUDA kernels know no float32.
-        fitting = {"dtype": "float16", "attention_backend": "triton"}
+        fitting = {"dtype": "float32", "attention_backend": "triton"}
         extra |= {"disable_prefill_cuda_graph": True, "cuda_graph_max_bs_decode": 8, "mem_fraction_static": 0.3}
     common = {"device": DEVICE, "max_rows": 8, "kv_tokens": 2048, "server_args": extra}
     return SglangOptions(model=str(model), **{**common, **fitting, **options})
@@ -122,12 +122,14 @@ def _ready() -> Iterator[None]:
     """What has to be so before SGLang is imported."""
     # A leak in a pool ends the scheduler.
     os.environ["SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_IDLE"] = "1"
+    # Compiling the penalty takes longer than all of these tests.
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"
     if DEVICE != "cpu":
-        yield
+        with pytest.MonkeyPatch.context() as patch:
+            native.use(patch)
+            yield
         return
     os.environ["SGLANG_USE_CPU_ENGINE"] = "1"
-    # Compiling the penalty for a CPU takes longer than all of these tests.
-    os.environ["TORCHDYNAMO_DISABLE"] = "1"
     # Models this small gain nothing by more, and each of them would wait for a core that others use.
     os.environ["OMP_NUM_THREADS"] = "1"
     import torch

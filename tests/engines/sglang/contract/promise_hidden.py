@@ -13,15 +13,13 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
-from tests.engines.sglang.contract.conftest import DEVICE, Bench
+from tests.engines.sglang.contract.conftest import Bench
 from voice_omni.engines.interface import Feed, Piece, Row, Rows
 from voice_omni.proto.errors import OmniError
 
 LAYER, HOLDER, CHUNK = 2, 490, 16
 THINKER: dict[str, Any] = {"architecture": "Qwen3OmniThinker", "hidden_layer": LAYER}
 TOLERANCE = 1e-4
-
-pytestmark = pytest.mark.skipif(DEVICE != "cpu", reason="compares in float32, which SGLang's CUDA kernels do not have")
 
 
 @pytest.fixture(scope="module")
@@ -159,8 +157,8 @@ def test_only_borders_between_pieces_can_be_gone_back_to(bench: Bench, table: Ro
 
 
 def test_deepstack_rows_reach_what_a_prefill_graph_holds(bench: Bench, table: Rows) -> None:
-    """Played on a CPU: the decoder's layers run without the deepstack rows that it is called with, on embeddings that
-    lie in a place of their own."""
+    """Played without a graph: the decoder's layers run without the deepstack rows that it is called with, on embeddings
+    that lie in a place of their own."""
     pieces = [*prompt(table, 9, 7), *prompt(table, 10, 13, deep=True), *prompt(table, 11, 5)]
     expected = at_once(bench, "eager", pieces)
     flat = [Piece(piece.tokens, piece.rows, piece.at) for piece in pieces]
@@ -181,7 +179,7 @@ def _graphs_played(model: Any) -> Iterator[None]:
 
     def run(ids: Any, positions: Any, batch: Any, **rest: Any) -> Any:
         if batch.forward_mode.is_extend():
-            batch.input_embeds = torch.zeros((len(ids), model.config.hidden_size))
+            batch.input_embeds = torch.zeros((len(ids), model.config.hidden_size), device=ids.device)
         return forward(ids, positions, batch, **rest)
 
     def replay(*args: Any, input_deepstack_embeds: Any = None, **rest: Any) -> Any:

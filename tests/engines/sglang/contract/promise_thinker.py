@@ -18,8 +18,6 @@ from voice_omni.scheduling.interface import AbortedOut, ResultOut
 NAMES = ("text", "sound", "long sound", "turns", "picture", "film", "picture and film")
 TOLERANCE = 1e-4
 
-pytestmark = pytest.mark.skipif(DEVICE != "cpu", reason="SGLang's CUDA kernels have no float32")
-
 
 @pytest.fixture(scope="module")
 def cases(omni: Path) -> dict[str, Case]:
