@@ -124,6 +124,14 @@ def test_nothing_that_a_model_writes_is_a_crash(rest: str) -> None:
         assert all(name in NAMES and isinstance(json.loads(arguments), dict) for name, arguments, _ in calls)
 
 
+@pytest.mark.parametrize("text", ["<tool_call>[]</tool_call>", " <tool_call>[ ]</tool_call>\n", "<tool_call>[]"])
+def test_an_answer_that_neither_says_nor_calls_anything_is_a_failure(text: str) -> None:
+    with pytest.raises(OmniError) as raised:
+        read(*text)
+    assert raised.value.code == "invalid_tool_call"
+    assert read(*text, cut=True)[1] == []
+
+
 def test_a_call_that_the_token_limit_cut_is_left_unfinished() -> None:
     assert read('<tool_call>[{"name": "get_weather", "arguments": {"ci', cut=True) == (
         "",

@@ -218,9 +218,12 @@ async def test_without_devices_the_second_stage_gets_an_array_and_loads_no_torch
 
 
 @pytest.mark.skipif(GPUS > 0, reason="needs a machine without a GPU")
-async def test_a_device_that_is_not_there_is_said_at_start(tmp_path: Path) -> None:
-    with pytest.raises(OmniError, match="finds no CUDA device") as raised:
-        async with launched(placed("cuda", "cuda"), tmp_path):
+@pytest.mark.parametrize("places", [("cuda", "cuda"), ("cpu", "cuda:1"), ("cuda", "cpu")])
+async def test_a_device_that_is_not_there_is_said_at_start(tmp_path: Path, places: tuple[str, str]) -> None:
+    """Whether or not it would exchange tensors, and before any stage is built, which may fetch a model first."""
+    settings = placed(*places)
+    with pytest.raises(OmniError, match=r"there is no device cuda.* here: the CUDA driver") as raised:
+        async with launched(settings, tmp_path):
             pass
     assert raised.value.code == "missing_device"
 

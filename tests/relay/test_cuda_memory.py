@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from voice_omni.proto.errors import OmniError
-from voice_omni.relay.cuda_driver import CudaDriver
+from voice_omni.relay.cuda_driver import CudaDriver, require
 from voice_omni.relay.cuda_memory import CudaMemory
 
 without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
@@ -16,6 +16,14 @@ without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="needs a mach
 def test_a_missing_driver_is_said() -> None:
     with pytest.raises(OmniError, match="CUDA driver") as raised:
         CudaDriver()
+    assert raised.value.code == "missing_device"
+
+
+@without_gpu
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_a_device_that_is_not_there_is_named(device: str) -> None:
+    with pytest.raises(OmniError, match=f"there is no device {device} here: the CUDA driver") as raised:
+        require(device)
     assert raised.value.code == "missing_device"
 
 

@@ -45,6 +45,9 @@ class CallParser:
         self._calls = 0
         self._inside: _Chars | None = None
         self._unfinished = False
+        # Whether a list of calls has come, and whether anything has been said.
+        self._listed = False
+        self._said = False
 
     @property
     def inside(self) -> bool:
@@ -62,11 +65,16 @@ class CallParser:
         return pieces
 
     def finish(self, *, cut: bool) -> list[Piece]:
-        """The answer is over; ``cut``: by the token limit. Raises :class:`OmniError` ``invalid_tool_call``."""
-        if self._unfinished and not cut:
+        """The answer is over; ``cut``: by the token limit. Raises :class:`OmniError` ``invalid_tool_call``, also for an
+        answer that is a list of no calls: nobody would hear anything, nor know why."""
+        if cut:
+            return []
+        if self._unfinished:
             raise _malformed("it has no end")
         held, self._outside = self._outside, ""
-        return [held] if held and not cut else []
+        if self._listed and not self._calls and not self._said and not held.strip():
+            raise _malformed("it calls nothing")
+        return [held] if held else []
 
     def _say(self, character: str) -> None:
         self._outside += character
@@ -77,6 +85,7 @@ class CallParser:
             return
         said = len(self._outside) - max(_held(self._outside, OPEN), _held(self._outside, _RESULT_OPEN))
         if said:
+            self._said = self._said or not self._outside[:said].isspace()
             self._pieces.append(self._outside[:said])
             self._outside = self._outside[said:]
 
@@ -98,6 +107,7 @@ class CallParser:
                 character = yield from _skip(",")
             if character != "]":
                 raise _malformed(f"found {character!r} in the list of calls")
+            self._listed = True
         elif character == "{":
             yield from self._call()
         else:

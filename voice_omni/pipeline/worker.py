@@ -25,6 +25,7 @@ from voice_omni.pipeline.placement import device_links
 from voice_omni.pipeline.topology import Topology
 from voice_omni.proto.errors import ErrorInfo, OmniError, described
 from voice_omni.proto.messages import Heartbeat, Loading, Message, Ready, Shutdown, StartFailed
+from voice_omni.relay import cuda_driver
 from voice_omni.relay.cuda_ipc import CudaIpc
 from voice_omni.relay.device_memory import DeviceMemory
 
@@ -133,10 +134,14 @@ async def _start(node: Node, host: StageHost, job: WorkerJob, settings: Settings
 
 
 async def _use_device(node: Node, job: WorkerJob, settings: Settings) -> None:
-    """Before the models are loaded: an engine takes what is left of the device's memory."""
+    """Before the models are loaded: an engine takes what is left of the device's memory, and nobody wants to fetch
+    tens of gigabytes for a device that is not there."""
+    device_name = settings.processes[job.process].device
+    if device_name.startswith("cuda"):
+        await asyncio.to_thread(cuda_driver.require, device_name)
     links = device_links(load_pipeline(job.pipeline), settings.processes, job.process)
     if links:
-        memory = await asyncio.to_thread(_device_memory, settings.processes[job.process].device)
+        memory = await asyncio.to_thread(_device_memory, device_name)
         device = CudaIpc(memory, links.feeders, settings.limits.relay_bytes)
         await device.start()
         node.use_device(device)

@@ -140,3 +140,16 @@ class CudaDriver:
         self._functions["cuGetErrorName"](result, byref(name))
         self._functions["cuGetErrorString"](result, byref(text))
         return f"{(name.value or b'?').decode()} ({result}), {(text.value or b'?').decode()}"
+
+
+def require(device: str) -> None:
+    """Raises :class:`OmniError` ``missing_device`` unless the driver shows this process the GPU ``device``, such as
+    ``cuda:1``."""
+    try:
+        count = CudaDriver().count()
+    except OmniError as error:
+        raise OmniError("missing_device", f"there is no device {device} here: {error}") from error
+    if int(device.partition(":")[2] or 0) >= count:
+        raise OmniError(
+            "missing_device", f"there is no device {device} here: the CUDA driver shows {count}, counted from 0"
+        )
