@@ -79,10 +79,10 @@ def product(
         inside = start + place < inner
         values = tl.load(x + row[:, None] * inner + start + place[None, :], here[:, None] & inside[None, :], 0.0)
         at = weight + column[None, :] * inner + start + place[:, None]
-        total = tl.dot(values, tl.load(at, there[None, :] & inside[:, None], 0.0), total)
+        total = tl.dot(values, tl.load(at, there[None, :] & inside[:, None], 0.0), total, input_precision="ieee")
         if gated:
             at += outputs * inner
-            lower = tl.dot(values, tl.load(at, there[None, :] & inside[:, None], 0.0), lower)
+            lower = tl.dot(values, tl.load(at, there[None, :] & inside[:, None], 0.0), lower, input_precision="ieee")
     if gated:
         total = _opened(total, lower, kind)
     _put(out + row[:, None] * outputs + column[None, :], total, here[:, None] & there[None, :], added, kind)
