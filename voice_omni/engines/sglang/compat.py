@@ -51,3 +51,10 @@ def slot(request: Req) -> int:
     holder = request if hasattr(request, "req_pool_idx") else request.kv
     number: int = holder.req_pool_idx
     return number
+
+
+def left_to_prefill(request: Req) -> int:
+    """Positions of a prompt, or of what is computed again of a row, whose KV has not been computed."""
+    # In 0.5.23 the number is there, and not where the positions are.
+    done = request.prefix_len if hasattr(request, "prefix_len") else len(request.prefix_indices)
+    return len(request.origin_input_ids) + len(request.output_ids) - int(done)

@@ -4,8 +4,8 @@ A row that has nothing to take in yet, or that is held, leaves the decode batch 
 keeps its KV and its slot, and comes back into the batch by itself. It is set aside here, out of SGLang's sight, so a
 scheduler that has nothing else to do sleeps as if it were idle.
 
-Methods of SGLang's that are overridden: where requests come in, where the decode batch is chosen, launched and given
-back, where a request is aborted, and what says that nothing is left to do.
+Methods of SGLang's that are overridden: where requests come in, where batches are chosen, launched and given back,
+where a request is aborted, and what says that nothing is left to do.
 """
 
 from __future__ import annotations
@@ -71,6 +71,12 @@ class FedScheduler(StageScheduler):
             else:
                 running_batch.merge_batch(returning)
         return super().get_next_batch_to_run(running_batch=running_batch, last_batch=last_batch)
+
+    def get_new_batch_prefill(self, running_batch: ScheduleBatch) -> NextBatchPlan:
+        if not any(request.sampling_params.max_new_tokens and not _waits(request) for request in running_batch.reqs):
+            # Nobody could make use of a turn.
+            self._prefilled = False
+        return super().get_new_batch_prefill(running_batch)
 
     def update_running_batch(self, batch: ScheduleBatch) -> ScheduleBatch | None:
         self._set_aside(batch)

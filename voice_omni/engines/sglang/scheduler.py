@@ -18,7 +18,7 @@ from sglang.srt.managers.scheduler_components.ipc_channels import SchedulerIpcCh
 from sglang.srt.managers.scheduler_components.request_receiver import SchedulerRequestReceiver
 from sglang.srt.server_args import PortArgs, ServerArgs
 
-from voice_omni.engines.sglang.compat import alone
+from voice_omni.engines.sglang.compat import alone, left_to_prefill
 from voice_omni.engines.sglang.hidden import HiddenReader
 from voice_omni.engines.sglang.models.qwen3_omni_thinker import Qwen3OmniThinker
 
@@ -79,7 +79,8 @@ class StageScheduler(Scheduler):  # type: ignore[misc]
     A process holds one scheduler at a time, because SGLang keeps its arguments and process groups in globals.
 
     SGLang computes prefills for as long as there are any, and rows that decode stand still meanwhile. Here these have
-    every other step, so what somebody hears waits for one prefill at most, whoever begins to speak.
+    every other step, so what somebody hears waits for one prefill at most, whoever begins to speak; unless the KV pool
+    is so full that a prompt, of which a part has been prefilled, would not have place any more.
     """
 
     request_receiver: SchedulerRequestReceiver
@@ -126,15 +127,16 @@ class StageScheduler(Scheduler):  # type: ignore[misc]
             self._hidden = HiddenReader(model.hidden_rows, self.req_to_token_pool.req_to_token, stream)
 
     def get_new_batch_prefill(self, running_batch: ScheduleBatch) -> NextBatchPlan:
-        if self._prefilled and not running_batch.is_empty():
+        if self._prefilled and _decodes(running_batch) and _leaves_room(self, running_batch):
             self._prefilled = False
             return NextBatchPlan(batch_to_run=None, running_batch=running_batch)
-        if self.get_num_allocatable_reqs(len(running_batch.reqs)) > 0:
-            # SGLang counts a prompt that is prefilled in chunks twice, takes the batch for full with one place left,
-            # and looks again when a request has ended: seconds later.
-            running_batch.batch_is_full = False
+        in_chunks = self.chunked_req is not None
         plan = super().get_new_batch_prefill(running_batch)
         self._prefilled = plan.batch_to_run is not None
+        if in_chunks and self.get_num_allocatable_reqs(len(plan.running_batch.reqs)) > 0:
+            # SGLang 0.5.16 counts a prompt that is prefilled in chunks twice, takes the batch for full with one place
+            # left, and looks again when a request has ended: seconds later.
+            plan.running_batch.batch_is_full = False
         return plan
 
     def run_batch(self, batch: Any, *rest: Any, **named: Any) -> Any:
@@ -148,3 +150,19 @@ class StageScheduler(Scheduler):  # type: ignore[misc]
             for rows in self._hidden.processed():
                 self._outlet.deliver(rows)
         super().process_batch_result(batch, result)
+
+
+def _decodes(batch: ScheduleBatch) -> bool:
+    """Whether a decode step of the batch would compute anything. A request that only prefills stays in it until its
+    result has been looked at."""
+    return any(request.sampling_params.max_new_tokens for request in batch.reqs)
+
+
+def _leaves_room(scheduler: StageScheduler, batch: ScheduleBatch) -> bool:
+    """Whether the rest of a prompt that is prefilled in chunks still fits behind a decode step of ``batch``. SGLang has
+    admitted it for the place that there was, and dies if that is taken."""
+    chunked = scheduler.chunked_req
+    if chunked is None:
+        return True
+    free = scheduler.token_to_kv_pool_allocator.available_size() + scheduler.tree_cache.evictable_size()
+    return bool(free - len(batch.reqs) * scheduler.page_size >= left_to_prefill(chunked))

@@ -38,14 +38,14 @@ class SchedulerThread:
         self._inbox = Inbox()
         self._loaded = threading.Event()
         self._failure: BaseException | None = None
-        self._switch_s = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH_S)
         # A daemon: a computation that hangs must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="sglang-scheduler", daemon=True)
         self._thread.start()
         self._loaded.wait()
         if self._failure is not None:
             raise self._failure
+        self._switch_s = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
 
     @property
     def limits(self) -> Limits:

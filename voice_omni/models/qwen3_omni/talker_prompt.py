@@ -20,6 +20,7 @@ from typing import Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from voice_omni.engines.interface import Rows
@@ -51,7 +52,7 @@ class TalkerPrompt:
         self._hidden = tables.hidden_projection
         self._codec = tables.codec_embedding
         self._talker = tables.talker
-        config = tables.config
+        self._config = config = tables.config
         self.padding: Rows = self.text([config.tts_pad_token_id])[0]
         self.end: Rows = self.text([config.tts_eos_token_id])
         self._begin: Rows = self.text([config.tts_bos_token_id])
@@ -63,18 +64,31 @@ class TalkerPrompt:
         # The first call of this kind is slow, and somebody would wait for it.
         self._media(np.zeros((1, config.thinker.text.hidden_size), np.float32))
 
-    def text(self, tokens: Sequence[int]) -> Rows:
+    def text(self, tokens: Sequence[int] | NDArray[np.int64]) -> Rows:
         """Rows of text tokens."""
         return _array(self._texts[torch.tensor(tokens, dtype=torch.int64)])
 
+    def check(self, part: UserPart) -> None:
+        """Raises ``ValueError`` for one of which no rows can be made."""
+        count, width = len(part.tokens), self._config.thinker.text.hidden_size
+        if part.hidden.shape != (len(part.at), width):
+            raise ValueError(f"inner rows are [{len(part.at)}, {width}], not {list(part.hidden.shape)}")
+        if len(part.at) and not (part.at.min() >= 0 and part.at.max() < count):
+            raise ValueError(f"a medium stands outside of {count} positions")
+        text = np.delete(np.asarray(part.tokens, np.int64), part.at)
+        if len(text) and not (text.min() >= 0 and text.max() < len(self._texts)):
+            raise ValueError(f"a token is outside of a vocabulary of {len(self._texts)}")
+
     def user(self, parts: Sequence[UserPart]) -> list[Rows]:
-        """Rows of parts of the person's turns, anybody's: the device is asked once for all of them. Text, but for media
-        positions, whose rows are made from the thinker's inner ones."""
+        """Rows of parts of the person's turns, anybody's, that have been checked: the device is asked once for all of
+        them. Text, but for media positions, whose rows are made from the thinker's inner ones."""
         hidden = [part.hidden for part in parts if len(part.at)]
         media = self._media(np.concatenate(hidden)) if hidden else np.empty((0, len(self.padding)), np.float32)
         made, taken = [], 0
         for part in parts:
-            rows = self.text(part.tokens)
+            tokens = np.array(part.tokens, np.int64)
+            tokens[part.at] = 0  # what stands for a medium need not be a token that the thinker has
+            rows = self.text(tokens)
             rows[part.at] = media[taken : taken + len(part.at)]
             taken += len(part.at)
             made.append(rows)

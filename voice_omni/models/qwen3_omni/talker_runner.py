@@ -86,13 +86,30 @@ class TalkerRunner:
         return Speech(speaker_of(self._config, params.voice or options.voice)), row
 
     def push(self, batch: Sequence[Work[Speech]]) -> list[RowOutcome]:
-        heard = [[UserPart(**chunk.data[USER]) for chunk in work.chunks if USER in chunk.data] for work in batch]
-        rows = iter(self._prompt.user([part for parts in heard for part in parts]))
-        pieces = [[Piece(part.tokens, next(rows), positions=part.positions) for part in parts] for parts in heard]
+        heard = [self._parts(work) for work in batch]
+        rows = iter(self._prompt.user([part for parts in heard if not isinstance(parts, Exception) for part in parts]))
+        pieces = [
+            parts
+            if isinstance(parts, Exception)
+            else [Piece(part.tokens, next(rows), positions=part.positions) for part in parts]
+            for parts in heard
+        ]
         return one_by_one(self._push, batch, pieces)
 
-    def _push(self, work: Work[Speech], heard: Sequence[Piece]) -> RowOutcome:
+    def _parts(self, work: Work[Speech]) -> list[UserPart] | Exception:
+        """Those of the person's turns among the chunks, or why they cannot be computed: that fails one request."""
+        try:
+            parts = [UserPart(**chunk.data[USER]) for chunk in work.chunks if USER in chunk.data]
+            for part in parts:
+                self._prompt.check(part)
+        except Exception as error:  # noqa: BLE001 - told to the request whose it is
+            return error
+        return parts
+
+    def _push(self, work: Work[Speech], heard: list[Piece] | Exception) -> RowOutcome:
         """``heard``: each part of the person's turns among the chunks."""
+        if isinstance(heard, Exception):
+            raise heard
         state = work.state
         pieces, kept = self._heard(work, heard)
         for chunk in work.chunks:

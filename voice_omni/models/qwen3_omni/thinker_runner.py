@@ -98,6 +98,8 @@ class Reading:
                 self.void = False
                 self.shown += len(part.tokens)
                 emits.append(Emit({USER: part.data(), **kept}, TALKER))
+        # A part of an array holds all of it.
+        self.hidden = self.hidden.copy()
         return emits
 
 

@@ -99,6 +99,7 @@ def test_what_waiting_rows_override_is_sglangs() -> None:
     assert {name for name in vars(FedScheduler) if not name.startswith("__") and hasattr(Scheduler, name)} == {
         "process_input_requests",
         "get_next_batch_to_run",
+        "get_new_batch_prefill",
         "update_running_batch",
         "run_batch",
         "abort_request",
@@ -160,6 +161,51 @@ def test_rows_that_decode_have_every_other_step(stepped: Stepped, tiny: Path) ->
     order = [reply.rid for reply in replies]
     meanwhile = order[order.index("speaks.") : order.index("long.")]
     assert meanwhile.count("speaks.") > chunks
+
+
+@pytest.mark.parametrize("length", range(POOL - 24, POOL - 12))
+def test_a_prompt_in_chunks_keeps_the_place_that_it_was_admitted_for(stepped: Stepped, tiny: Path, length: int) -> None:
+    """Rows that decode beside it take KV, too, and SGLang counts on them to end early."""
+    spoken = greedy(tiny, prompt(6, 8), 40)
+    unsaid = frozenset(range(VOCABULARY)).difference(spoken)
+    speaks, long = (
+        ask(f"speaks-{length}", prompt(6, 8), 40, stop=unsaid),
+        ask(f"long-{length}", prompt(length, length), 0),
+    )
+    replies = stepped.run([speaks], [], [], [long])
+    assert said(replies, f"speaks-{length}") == spoken
+    assert ends(replies, f"long-{length}") == ["length"]
+
+
+def test_prompts_that_nobody_decodes_beside_are_prefilled_one_after_the_other(
+    stepped: Stepped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched = []
+    choose = stepped.scheduler.get_next_batch_to_run
+
+    def watched(**batches: Any) -> Any:
+        plan = choose(**batches)
+        launched.append(plan.batch_to_run is not None)
+        return plan
+
+    monkeypatch.setattr(stepped.scheduler, "get_next_batch_to_run", watched)
+    stepped.run([ask(f"open-{n}", prompt(40 + n, 14), 0) for n in range(4)])
+    assert launched[:4] == [True] * 4
+
+
+def test_a_full_pool_is_not_asked_again_and_again(stepped: Stepped, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are more admitted than it has place for: they would be taken back."""
+    asked = 0
+    sort = stepped.scheduler.policy.calc_priority
+
+    def counted(*given: Any, **named: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return sort(*given, **named)
+
+    monkeypatch.setattr(stepped.scheduler.policy, "calc_priority", counted)
+    stepped.run([ask(f"much-{n}", prompt(60 + n, 30), 40) for n in range(8)])
+    assert asked <= 30
 
 
 def test_the_last_place_is_taken_beside_a_prompt_in_chunks(stepped: Stepped) -> None:

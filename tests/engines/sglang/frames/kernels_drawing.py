@@ -98,7 +98,7 @@ def made(vocabulary: int, rows: int = SLOTS + 1, seed: int = 0, width: int = 5) 
     """Rows of every kind out of order, two of which fill up the batch. What is suppressed is not at the end."""
     generator = torch.Generator().manual_seed(seed)
     slots = Slots(SLOTS, width, vocabulary, BOOKS)
-    nothing = np.zeros((1, width), np.float32)
+    nothing = np.zeros(width, np.float32)
     for slot, kind in enumerate(KINDS):
         slots.begin([Arrival(slot, nothing, nothing, kind, said=tuple(range(slot % 3, vocabulary, 3)))])
     slots.step.copy_(torch.randint(5000, (SLOTS,), generator=generator))

@@ -104,7 +104,7 @@ def test_many_rows_cost_no_more_launches_than_one() -> None:
     def launches(count: int) -> int:
         slots, row = Slots(40, WIDTH, vocabulary=10, books=2), np.ones(WIDTH, np.float32)
         with Launches() as launches:
-            slots.begin([Arrival(slot, row, row, Sampling()) for slot in range(count)])
+            slots.begin([Arrival(slot, row, row, Sampling(), said=(slot % 10, 3)) for slot in range(count)])
             slots.feed([Fed(slot, 0, numbered(slot, 3)) for slot in range(count)])
         assert slots.written.tolist() == [3] * count + [0] * (40 - count)
         return launches.count

@@ -85,9 +85,10 @@ class Slots:
         self.temperature[at], self.top_p[at], self.penalty[at] = temperature, top_p, penalty
         self.written.index_fill_(0, at, 0)
         self.said.index_fill_(0, at, False)
-        for each in arrivals:
-            if each.said:
-                self.said[each.slot].index_fill_(0, self._sent(np.array(each.said)), True)
+        if any(each.said for each in arrivals):
+            pairs = [(each.slot, code) for each in arrivals for code in each.said]
+            speaking, codes = self._sent(np.array(pairs, np.int64).T)
+            self.said.index_put_((speaking, codes), self._yes)
 
     def feed(self, fed: Sequence[Fed]) -> None:
         """In the places of those that have been used up."""
