@@ -3,8 +3,8 @@
     python -m benchmarks.frame_head [--device cpu] [--rows 1,4,16,64] [--layers 5]
 
 The predictor has the released sizes and random weights in bfloat16. The floor is the time in which its weights can be
-copied in the device's memory, once for each of the fifteen codes that it writes. On a processor there is plain torch
-alone and no graph, which tells that it works and not how fast it is.
+read, once for each of the fifteen codes that it writes, at the rate at which a copy reads and writes. On a processor
+there is plain torch alone and no graph, which tells that it works and not how fast it is.
 """
 
 from __future__ import annotations
@@ -103,14 +103,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     once = sum(weight.nbytes for name, weight in parts.predictor.named_parameters() if name.startswith("layers."))
     floor = (once * (shape.books - 1) + parts.predictor.heads.nbytes) / per_ms
     print(f"{describe()}; {options.device} copies {per_ms / 1e9:.2f} TB/s", flush=True)
-    names = list(heads(parts))
-    print(f"| rows | {' | '.join(f'{name}, ms' for name in names)} | times the floor of {floor:.2f} ms |")
-    print(f"|---|{'---|' * len(names)}---|")
+    kinds = heads(parts)
+    print(f"| rows | {' | '.join(f'{name}, ms' for name in kinds)} | times the floor of {floor:.2f} ms |")
+    print(f"|---|{'---|' * len(kinds)}---|")
     for rows in options.rows:
         at = torch.arange(rows, device=device)
         hidden = torch.randn(rows, shape.width, dtype=torch.bfloat16, device=device)
         logits = torch.randn(rows, len(parts.table), device=device)
-        took = [milliseconds(device, partial(head.write, at, hidden, logits)) for head in heads(parts).values()]
+        took = [milliseconds(device, partial(head.write, at, hidden, logits)) for head in kinds.values()]
         print(f"| {rows} | {' | '.join(f'{each:.2f}' for each in took)} | {took[-1] / floor:.1f} |", flush=True)
 
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -284,6 +285,8 @@ def sized(options: argparse.Namespace) -> Size:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
+    # CUDA would number the GPUs by their speed, and nvidia-smi does so by their places.
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     size = sized(options)
     with checkpoint_folder(options.checkpoint) as folder:
         if options.only_checkpoint:

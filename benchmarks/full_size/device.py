@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -42,14 +43,14 @@ class Memory:
 
 @contextlib.asynccontextmanager
 async def watched_memory(interval_ms: int = 500) -> AsyncIterator[Memory]:
-    """What ``nvidia-smi`` reports so often of the GPUs in ``CUDA_VISIBLE_DEVICES``, or of all; nothing where there is
-    none."""
+    """What ``nvidia-smi`` reports so often of the GPUs whose numbers are in ``CUDA_VISIBLE_DEVICES``, or of all;
+    nothing where there is none."""
     memory = Memory()
     if shutil.which("nvidia-smi") is None:
         yield memory
         return
     query = ["--query-gpu=index,memory.used", "--format=csv,noheader,nounits", f"--loop-ms={interval_ms}"]
-    if chosen := os.environ.get("CUDA_VISIBLE_DEVICES"):
+    if re.fullmatch(r"\d+(,\d+)*", chosen := os.environ.get("CUDA_VISIBLE_DEVICES", "")):
         query.append(f"--id={chosen}")
     process = await asyncio.create_subprocess_exec("nvidia-smi", *query, stdout=asyncio.subprocess.PIPE)
 

@@ -63,7 +63,6 @@ def read(*texts: str, cut: bool = False) -> tuple[str, list[tuple[str, str, bool
         ('<tool_call>[{"id": 7, "name": "get_weather", "arguments": {"city": "}]\\"<"}}]</tool_call>', "",
          [("get_weather", '{"city": "}]\\"<"}', True)]),
         ("Sure. <tool_response>\n{}\n</tool_response>Done.", "Sure. Done.", []),
-        ("<tool_response>\n{}", "", []),
     ],
 )  # fmt: skip
 def test_what_is_said_and_what_is_called(text: str, said: str, calls: list[tuple[str, str, bool]]) -> None:
@@ -124,7 +123,16 @@ def test_nothing_that_a_model_writes_is_a_crash(rest: str) -> None:
         assert all(name in NAMES and isinstance(json.loads(arguments), dict) for name, arguments, _ in calls)
 
 
-@pytest.mark.parametrize("text", ["<tool_call>[]</tool_call>", " <tool_call>[ ]</tool_call>\n", "<tool_call>[]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<tool_call>[]</tool_call>",
+        " <tool_call>[ ]</tool_call>\n",
+        "<tool_call>[]",
+        "<tool_response>It is sunny.</tool_response>",
+        "<tool_response>\\n{}",
+    ],
+)
 def test_an_answer_that_neither_says_nor_calls_anything_is_a_failure(text: str) -> None:
     with pytest.raises(OmniError) as raised:
         read(*text)

@@ -187,9 +187,11 @@ async def test_a_sender_is_killed_and_its_link_is_made_anew(two: Two) -> None:
 # -- a whole pipeline --------------------------------------------------------------------------------------------------
 
 
-def placed(make: str, look: str) -> Settings:
-    processes = {"make": ProcessSettings(stages=("make",), device=make)}
-    processes["look"] = ProcessSettings(stages=("look",), device=look)
+def placed(make: str, look: str, *, inline: bool = False) -> Settings:
+    devices = {"make": make, "look": look}
+    processes = {
+        name: ProcessSettings(stages=(name,), device=device, inline=inline) for name, device in devices.items()
+    }
     return msgspec.structs.replace(default_settings(device_toy.PIPELINE), processes=processes)
 
 
@@ -218,10 +220,13 @@ async def test_without_devices_the_second_stage_gets_an_array_and_loads_no_torch
 
 
 @pytest.mark.skipif(GPUS > 0, reason="needs a machine without a GPU")
+@pytest.mark.parametrize("inline", [False, True])
 @pytest.mark.parametrize("places", [("cuda", "cuda"), ("cpu", "cuda:1"), ("cuda", "cpu")])
-async def test_a_device_that_is_not_there_is_said_at_start(tmp_path: Path, places: tuple[str, str]) -> None:
+async def test_a_device_that_is_not_there_is_said_at_start(
+    tmp_path: Path, places: tuple[str, str], inline: bool
+) -> None:
     """Whether or not it would exchange tensors, and before any stage is built, which may fetch a model first."""
-    settings = placed(*places)
+    settings = placed(*places, inline=inline)
     with pytest.raises(OmniError, match=r"there is no device cuda.* here: the CUDA driver") as raised:
         async with launched(settings, tmp_path):
             pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from voice_omni.model_runner.interface import RowOutcome, Work
@@ -11,7 +11,7 @@ S = TypeVar("S")
 
 
 def one_by_one(
-    push: Callable[..., RowOutcome], batch: Sequence[Work[S]], *arguments: Iterable[Any]
+    push: Callable[..., RowOutcome], batch: Sequence[Work[S]], *arguments: Sequence[Any]
 ) -> list[RowOutcome]:
     """``push`` of each request, with one of each of the ``arguments``, as many as requests. What it raises fails that
     request alone."""
@@ -22,4 +22,6 @@ def one_by_one(
         except Exception as error:  # noqa: BLE001 - one request's failure is its own
             return RowOutcome(error=error)
 
-    return [outcome(work, *its) for work, *its in zip(batch, *arguments, strict=True)]
+    # All of them first: each call changes its request's state.
+    given = list(zip(batch, *arguments, strict=True))
+    return [outcome(work, *its) for work, *its in given]

@@ -45,8 +45,8 @@ class CallParser:
         self._calls = 0
         self._inside: _Chars | None = None
         self._unfinished = False
-        # Whether a list of calls has come, and whether anything has been said.
-        self._listed = False
+        # Whether anything stood between markers, and whether anything has been said.
+        self._left_out = False
         self._said = False
 
     @property
@@ -66,19 +66,20 @@ class CallParser:
 
     def finish(self, *, cut: bool) -> list[Piece]:
         """The answer is over; ``cut``: by the token limit. Raises :class:`OmniError` ``invalid_tool_call``, also for an
-        answer that is a list of no calls: nobody would hear anything, nor know why."""
+        answer of which nothing is said or called: nobody would hear anything, nor know why."""
         if cut:
             return []
         if self._unfinished:
             raise _malformed("it has no end")
         held, self._outside = self._outside, ""
-        if self._listed and not self._calls and not self._said and not held.strip():
-            raise _malformed("it calls nothing")
+        if self._left_out and not self._calls and not self._said and not held.strip():
+            raise OmniError("invalid_tool_call", "the model neither said nor called anything")
         return [held] if held else []
 
     def _say(self, character: str) -> None:
         self._outside += character
         if self._outside in (OPEN, _RESULT_OPEN):
+            self._left_out = True
             self._inside = self._block() if self._outside == OPEN else _until(_RESULT_CLOSE)
             self._outside = ""
             next(self._inside)
@@ -107,7 +108,6 @@ class CallParser:
                 character = yield from _skip(",")
             if character != "]":
                 raise _malformed(f"found {character!r} in the list of calls")
-            self._listed = True
         elif character == "{":
             yield from self._call()
         else:

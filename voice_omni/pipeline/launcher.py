@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Collection
@@ -22,6 +23,7 @@ from voice_omni.pipeline.supervisor import NodeState, Supervisor, SupervisorEven
 from voice_omni.pipeline.topology import Topology
 from voice_omni.pipeline.worker import WorkerJob, resident_bytes
 from voice_omni.proto.payload import CLIENT
+from voice_omni.relay import cuda_driver
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +91,7 @@ class Launcher:
         for name, process in self.settings.processes.items():
             members = self._members(process.stages)
             if process.inline and members:
+                await asyncio.to_thread(cuda_driver.require, process.device)
                 host = StageHost(self.topology, self.settings, name, node, self._on_inline_fatal)
                 self._exit.push_async_callback(host.stop)
                 await host.start(members, self._on_progress)

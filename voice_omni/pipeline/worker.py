@@ -137,8 +137,7 @@ async def _use_device(node: Node, job: WorkerJob, settings: Settings) -> None:
     """Before the models are loaded: an engine takes what is left of the device's memory, and nobody wants to fetch
     tens of gigabytes for a device that is not there."""
     device_name = settings.processes[job.process].device
-    if device_name.startswith("cuda"):
-        await asyncio.to_thread(cuda_driver.require, device_name)
+    await asyncio.to_thread(cuda_driver.require, device_name)
     links = device_links(load_pipeline(job.pipeline), settings.processes, job.process)
     if links:
         memory = await asyncio.to_thread(_device_memory, device_name)

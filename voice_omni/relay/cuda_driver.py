@@ -143,8 +143,10 @@ class CudaDriver:
 
 
 def require(device: str) -> None:
-    """Raises :class:`OmniError` ``missing_device`` unless the driver shows this process the GPU ``device``, such as
-    ``cuda:1``."""
+    """Raises :class:`OmniError` ``missing_device`` for a GPU, such as ``cuda:1``, that the driver does not show this
+    process. Anything else is there."""
+    if not device.startswith("cuda"):
+        return
     try:
         count = CudaDriver().count()
     except OmniError as error:

@@ -8,7 +8,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -200,7 +200,7 @@ class BaseScheduler(ABC):
             with self._batch_lock:
                 self._in_batch = frozenset()
 
-    def _consumed(self, slot: Slot, chunks: list[Chunk]) -> None:
+    def _consumed(self, slot: Slot, chunks: Sequence[Chunk]) -> None:
         """Return the credits of chunks that have been worked on, one message per source."""
         counts: dict[str, int] = {}
         for chunk in chunks:

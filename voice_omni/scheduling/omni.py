@@ -120,7 +120,12 @@ class OmniScheduler(BaseScheduler):
         if state.place is _Place.PAUSED and not slot.blocked:
             state.place = _Place.RUNNING
             self._engine.resume(slot.request_id)
-        self._fed[slot.request_id] = None
+        self._note(slot)
+
+    def _note(self, slot: Slot) -> None:
+        """Something may have come for its row."""
+        if self._streamed is not None:
+            self._fed[slot.request_id] = None
 
     def _push(self, slots: Sequence[Slot]) -> None:
         """Give rows what has arrived for them, all with one call."""
@@ -138,7 +143,7 @@ class OmniScheduler(BaseScheduler):
                     engine.feed(slot.request_id, outcome.feed)
             except Exception as error:  # noqa: BLE001 - one row's failure is its own
                 outcome.error = error
-            self._consumed(slot, list(work.chunks))
+            self._consumed(slot, work.chunks)
             self._apply(slot, outcome)
             self._hold_back(slot)
 
@@ -174,7 +179,7 @@ class OmniScheduler(BaseScheduler):
                 continue
             slot.state.place = _Place.RUNNING
             self._in_engine += 1
-            self._fed[slot.request_id] = None
+            self._note(slot)
 
     def _patience(self) -> float | None:
         if self._engine.busy or self._fed:

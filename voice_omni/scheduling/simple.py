@@ -78,7 +78,7 @@ class SimpleScheduler(BaseScheduler):
                 self._fail(slot, error)
             return
         for slot, work, outcome in done:
-            self._consumed(slot, list(work.chunks))
+            self._consumed(slot, work.chunks)
             if work.ended and outcome.result is None and not outcome.more and outcome.error is None:
                 outcome.error = RuntimeError("the runner returned no result for a request whose input had ended")
             self._apply(slot, outcome)

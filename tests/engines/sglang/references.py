@@ -3,7 +3,7 @@
     python -m tests.engines.sglang.references FOLDER
 
 writes them, for a machine that has SGLang and a GPU but not what this takes, and prints the variables that tell where
-they are.
+they are: the folder has the same path there. It must not exist.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from shlex import quote
 
 import torch
 from safetensors.torch import save_file
@@ -77,5 +78,6 @@ def write_qwen3_omni(folder: Path) -> Path:
 
 
 if __name__ == "__main__":
-    written = write_references(Path(sys.argv[1]).absolute())
-    sys.stdout.writelines(f"export {name}={value}\n" for name, value in written.items())
+    made = Path(sys.argv[1]).absolute()
+    made.mkdir(parents=True)
+    sys.stdout.writelines(f"export {name}={quote(value)}\n" for name, value in write_references(made).items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +16,9 @@ NO_TOKEN: Final = 1 << 32
 """No id of a token is as large."""
 
 _ID: Final = (1 << 56) - 1
+
+_KEY: Final = os.urandom(16)
+"""So that nobody can tell which contents have the same id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +183,8 @@ class Prompt:
 
 def _ids(rows: Rows, places: NDArray[np.int64]) -> NDArray[np.int64]:
     """``places``: rotary positions ``[m, 3]``. The ids mean something in this process alone."""
-    contents = (row.tobytes() + place.tobytes() for row, place in zip(rows, places, strict=True))
-    # Keyed SipHash, as of a dictionary's keys. Those of hashlib let another thread have the interpreter for each row.
+    contents = (_KEY + row.tobytes() + place.tobytes() for row, place in zip(rows, places, strict=True))
+    # What dictionaries use. The functions of hashlib let another thread have the interpreter for each row.
     return NO_TOKEN + np.fromiter((hash(content) & _ID for content in contents), np.int64, len(rows))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 
 def use(patch: pytest.MonkeyPatch) -> None:
-    """For models that are made from now on, until ``patch`` is undone."""
+    """For models that are made from now on, until ``patch`` is undone; products stay exact."""
     import torch
     from sglang.srt.layers.moe.fused_moe_native import fused_moe_forward_native
     from sglang.srt.layers.quantization.unquant import UnquantizedFusedMoEMethod
