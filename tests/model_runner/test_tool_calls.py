@@ -130,7 +130,7 @@ def test_nothing_that_a_model_writes_is_a_crash(rest: str) -> None:
         " <tool_call>[ ]</tool_call>\n",
         "<tool_call>[]",
         "<tool_response>It is sunny.</tool_response>",
-        "<tool_response>\\n{}",
+        "<tool_response>\n{}",
     ],
 )
 def test_an_answer_that_neither_says_nor_calls_anything_is_a_failure(text: str) -> None:
