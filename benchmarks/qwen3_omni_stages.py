@@ -37,8 +37,8 @@ from voice_omni.client.interface import AudioDelta, Done, GenerateRequest
 from voice_omni.client.pipeline import PipelineClient
 from voice_omni.config import load
 from voice_omni.config.settings import Settings
-from voice_omni.engines.interface import RowOutput
-from voice_omni.model_runner.interface import Chunk, Emit, Work
+from voice_omni.engines.interface import RowOutput, StreamedEngine
+from voice_omni.model_runner.interface import Chunk, Emit, RowOutcome, StreamedRunner, Work
 from voice_omni.models.qwen3_omni import stages
 from voice_omni.models.qwen3_omni.pipeline import PIPELINE
 from voice_omni.pipeline.launcher import Launcher
@@ -170,9 +170,7 @@ class Alone:
 
     def _think(self, name: str, state: Any, emits: Sequence[Emit], ended: bool) -> tuple[list[Emit], list[RowOutput]]:
         chunks = [Chunk("encoder", emit.data) for emit in emits]
-        outcome = self._thinker.push(Work(name, state, chunks, ended))
-        if outcome.feed is not None:
-            self._thinking.feed(name, outcome.feed)
+        outcome = _pushed(self._thinker, self._thinking, Work(name, state, chunks, ended))
         outputs = self._thinking.step()
         shown = list(outcome.emits)
         if not ended:
@@ -181,14 +179,22 @@ class Alone:
         return shown, outputs
 
     def _talk(self, name: str, state: Any, emits: Sequence[Emit], until_a_frame: bool) -> list[Emit]:
-        outcome = self._talker.push(Work(name, state, [Chunk("thinker", emit.data) for emit in emits], False))
-        if outcome.feed is not None:
-            self._talking.feed(name, outcome.feed)
+        chunks = [Chunk("thinker", emit.data) for emit in emits]
+        _pushed(self._talker, self._talking, Work(name, state, chunks, False))
         frames: list[Emit] = []
         while self._talking.busy and not (until_a_frame and frames):
             for output in self._talking.step():
                 frames += self._talker.advance(state, output).emits
         return frames
+
+
+def _pushed(runner: StreamedRunner[Any], engine: StreamedEngine, work: Work[Any]) -> RowOutcome:
+    (outcome,) = runner.push([work])
+    if outcome.error is not None:
+        raise outcome.error
+    if outcome.feed is not None:
+        engine.feed(work.request_id, outcome.feed)
+    return outcome
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
@@ -238,12 +244,12 @@ async def measure(model: str, rounds: int, seconds: float) -> tuple[Times, Times
     return with_pipeline, without
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a checkpoint's folder; by default a tiny one is made")
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=1.4, help="of speech")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory() as folder:
         model = options.model or str(build(Path(folder) / "tiny"))
