@@ -26,7 +26,7 @@ from voice_omni.engines.sglang.compat import slot
 from voice_omni.engines.sglang.fed_row import FED, FedRow, Told
 from voice_omni.engines.sglang.frames.slots import CONDITIONS, Arrival, Fed, Slots
 from voice_omni.engines.sglang.outputs import FRAMES, TAKEN_BACK
-from voice_omni.engines.sglang.scheduler import Inbox, StageScheduler
+from voice_omni.engines.sglang.scheduler import Inbox, StageScheduler, generates
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class FedScheduler(StageScheduler):
         return super().get_next_batch_to_run(running_batch=running_batch, last_batch=last_batch)
 
     def get_new_batch_prefill(self, running_batch: ScheduleBatch) -> NextBatchPlan:
-        if not any(request.sampling_params.max_new_tokens and not _waits(request) for request in running_batch.reqs):
+        if not any(generates(request) and not _waits(request) for request in running_batch.reqs):
             # Nobody could make use of a turn.
             self._prefilled = False
         return super().get_new_batch_prefill(running_batch)

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from sglang.srt.managers.io_struct import ShutdownReq
-from sglang.srt.managers.schedule_batch import NextBatchPlan, ScheduleBatch
+from sglang.srt.managers.schedule_batch import NextBatchPlan, Req, ScheduleBatch
 from sglang.srt.managers.scheduler import Scheduler
 from sglang.srt.managers.scheduler_components.ipc_channels import SchedulerIpcChannels
 from sglang.srt.managers.scheduler_components.request_receiver import SchedulerRequestReceiver
@@ -127,7 +127,7 @@ class StageScheduler(Scheduler):  # type: ignore[misc]
             self._hidden = HiddenReader(model.hidden_rows, self.req_to_token_pool.req_to_token, stream)
 
     def get_new_batch_prefill(self, running_batch: ScheduleBatch) -> NextBatchPlan:
-        if self._prefilled and _decodes(running_batch) and _leaves_room(self, running_batch):
+        if self._prefilled and any(map(generates, running_batch.reqs)) and _leaves_room(self, running_batch):
             self._prefilled = False
             return NextBatchPlan(batch_to_run=None, running_batch=running_batch)
         in_chunks = self.chunked_req is not None
@@ -152,10 +152,10 @@ class StageScheduler(Scheduler):  # type: ignore[misc]
         super().process_batch_result(batch, result)
 
 
-def _decodes(batch: ScheduleBatch) -> bool:
-    """Whether a decode step of the batch would compute anything. A request that only prefills stays in it until its
-    result has been looked at."""
-    return any(request.sampling_params.max_new_tokens for request in batch.reqs)
+def generates(request: Req) -> bool:
+    """Whether decode steps compute anything for it. A request that only prefills stays in the running batch as well,
+    until its result has been looked at."""
+    return bool(request.sampling_params.max_new_tokens)
 
 
 def _leaves_room(scheduler: StageScheduler, batch: ScheduleBatch) -> bool:
